@@ -1,0 +1,73 @@
+# The front door. Each target is a line or two over a CMake preset (CMakePresets.json); what a tree
+# is, is explained in cmake/README.md.
+
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 60
+BENCH ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help bootstrap run build test gcc asan tsan fuzz bench coverage format tidy install clean
+
+# $(call tree,NAME): configure and build one tree. Configuring again takes half a second and picks
+# up new rooms; only its errors are shown. One job a core: clang takes up to a gigabyte for a test.
+configure = cmake --preset $(1) >/dev/null
+tree = $(call configure,$(1)) && cmake --build --preset $(1) -j "$$(nproc)"
+# Only what the dev tree's ctest runs out of a sanitizer tree.
+siblings = $(call configure,$(1)) && \
+	cmake --build --preset $(1) -j "$$(nproc)" --target tenure_sibling_programs
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | \
+	    while IFS='|' read -r name text; do printf 'make %-10s %s\n' "$$name" "$$text"; done
+
+bootstrap: ## Install what is missing (Debian 12); does nothing when all is there
+	@tools/bootstrap.sh
+
+run: build ## Build and show the demonstration
+	build/bin/tenure demo
+
+build: bootstrap ## Build the dev tree; the program is build/bin/tenure
+	@$(call tree,dev)
+
+test: build ## Run every test and check, with the sanitizers and a few seconds of fuzzing
+	@$(call siblings,tsan)
+	@$(call siblings,asan)
+	@ctest --preset dev
+
+gcc: bootstrap ## Build with g++ 12 and run the tests
+	@$(call tree,gcc)
+	@ctest --preset gcc
+
+asan: bootstrap ## Run all tests under the address and undefined sanitizers
+	@$(call tree,asan)
+	@ctest --preset asan
+
+tsan: bootstrap ## Run the concurrent tests under the thread sanitizer
+	@$(call tree,tsan)
+	@ctest --preset tsan
+
+fuzz: bootstrap ## Run each fuzzer for FUZZ_SECONDS (60)
+	@$(call siblings,asan)
+	@tools/fuzz.sh --all "$(FUZZ_SECONDS)"
+
+bench: bootstrap ## Measure; BENCH=name asks one question only
+	@$(call tree,release)
+	@tools/bench.sh "$(BENCH)"
+
+coverage: bootstrap ## Test coverage by file; pages in build/coverage/html
+	@$(call tree,coverage)
+	@tools/coverage.sh
+
+format: bootstrap ## Format all C++ files in place
+	@tools/check_format.sh --fix
+
+tidy: bootstrap ## Run clang-tidy
+	@$(call configure,dev)
+	@tools/tidy.sh
+
+install: bootstrap ## Install library and program under PREFIX (/usr/local)
+	@$(call tree,release)
+	@cmake --install build/release --prefix "$(PREFIX)"
+
+clean: ## Remove everything built
+	rm -rf build

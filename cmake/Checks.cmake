@@ -1,0 +1,25 @@
+# The ctest entries that look at the source and the package. Those of the source do not depend on
+# the compiler, so only the dev tree has them.
+
+if(TENURE_TREE MATCHES "^(dev|gcc)$")
+  # Built with the rest already: here ninja finds nothing to do, or ctest says which header fails.
+  # Alone, because two ninjas in one tree would fight.
+  add_test(NAME headers.alone COMMAND "${CMAKE_COMMAND}" --build "${PROJECT_BINARY_DIR}"
+    --target all_verify_interface_header_sets)
+  set_tests_properties(headers.alone PROPERTIES RUN_SERIAL ON TIMEOUT 600)
+
+  add_test(NAME install.consumer COMMAND "${PROJECT_SOURCE_DIR}/tests/install/run.sh"
+    "${PROJECT_BINARY_DIR}" "${CMAKE_CXX_COMPILER}")
+  set_tests_properties(install.consumer PROPERTIES TIMEOUT 300)
+endif()
+
+if(TENURE_TREE STREQUAL dev)
+  set(tools "${PROJECT_SOURCE_DIR}/tools")
+  add_test(NAME check.includes COMMAND python3 "${tools}/check_includes.py")
+  add_test(NAME check.includes.self_test COMMAND python3 "${tools}/check_includes.py" --self-test)
+  add_test(NAME check.style COMMAND python3 "${tools}/check_style.py")
+  add_test(NAME check.format COMMAND "${tools}/check_format.sh")
+  add_test(NAME check.tidy COMMAND "${tools}/tidy.sh")
+  # PROCESSORS: tidy starts two at a time itself.
+  set_tests_properties(check.tidy PROPERTIES PROCESSORS 2 TIMEOUT 1500)
+endif()

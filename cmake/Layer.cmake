@@ -1,0 +1,54 @@
+# The library itself: one target a layer.
+
+# tenure_layer(core HEADERS tenure/path.hpp ... [SOURCES path.cpp ...] [DEPENDS base ...])
+#
+# Makes tenure::core, a static library, or an interface one where there are no SOURCES. HEADERS are
+# public ones, relative to include/. SOURCES are relative to the room, and find private headers from
+# src/ (#include "core/rule.hpp"). DEPENDS names lower layers; their users inherit them.
+function(tenure_layer name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;SOURCES;DEPENDS")
+  _tenure_check_arguments(tenure_layer)
+  set(target tenure_${name})
+
+  if(arg_SOURCES)
+    add_library(${target} STATIC ${arg_SOURCES})
+    target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src")
+    # A plug-in may carry its own copy.
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    set(scope PUBLIC)
+  else()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  add_library(tenure::${name} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
+
+  list(TRANSFORM arg_HEADERS PREPEND "${PROJECT_SOURCE_DIR}/include/")
+  target_sources(${target} ${scope}
+    FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${arg_HEADERS})
+  list(TRANSFORM arg_DEPENDS PREPEND tenure::)
+  target_link_libraries(${target} ${scope} ${arg_DEPENDS} Threads::Threads)
+  target_compile_features(${target} ${scope} cxx_std_23)
+
+  target_link_libraries(tenure_all INTERFACE ${target})
+  install(TARGETS ${target} EXPORT tenure FILE_SET HEADERS)
+endfunction()
+
+# tenure_program(tenure SOURCES main.cpp ... LINK tenure::space ...)
+#
+# A program for people, in <tree>/bin (build/bin in the dev tree), installed with the library.
+function(tenure_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
+  _tenure_check_arguments(tenure_program)
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
+  target_link_libraries(${name} PRIVATE ${arg_LINK})
+  install(TARGETS ${name})
+endfunction()
+
+# A misspelt keyword would otherwise be swallowed by the list before it.
+macro(_tenure_check_arguments function)
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "${function}(${name}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+endmacro()

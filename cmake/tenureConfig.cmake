@@ -1,0 +1,5 @@
+# Read by find_package(tenure). Threads are all the library needs; whoever includes the Asio header
+# brings Boost's headers along.
+include(CMakeFindDependencyMacro)
+find_dependency(Threads)
+include("${CMAKE_CURRENT_LIST_DIR}/tenureTargets.cmake")

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Installs what the build needs and the machine lacks. Debian 12. When nothing is missing it does
+# nothing and needs no network and no rights.
+set -euo pipefail
+
+packages=(
+  clang-19 clang-tidy-19 clang-format-19 llvm-19  # the compiler, the checks, the coverage reports
+  libclang-rt-19-dev                              # sanitizers and libFuzzer
+  g++                                             # the second compiler, and the standard library
+  cmake ninja-build make ccache git python3
+  libboost1.81-dev                                # Asio
+  libtbb-dev                                      # a rival in the benchmarks
+  libgtest-dev librapidcheck-dev libfmt-dev libcli11-dev
+)
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "bootstrap: not a Debian system; provide these yourself: ${packages[*]}" >&2
+  exit 0
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+  [[ $status == installed ]] || missing+=("$package")
+done
+(( ${#missing[@]} )) || exit 0
+
+as_root=()
+if (( EUID != 0 )); then
+  as_root=(sudo)
+fi
+echo "bootstrap: installing ${missing[*]}"
+"${as_root[@]}" apt-get update -q
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  apt-get install -q -y --no-install-recommends "${missing[@]}"
