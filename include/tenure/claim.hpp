@@ -1,0 +1,100 @@
+// claim.hpp: how a path is asked for (Mode), and both together (Claim).
+//
+//   mode a \ mode b   | exclusive | group g            | another group
+//   ------------------+-----------+--------------------+--------------
+//   exclusive         | excludes  | excludes           | excludes
+//   group g           | excludes  | together, up to    | excludes
+//                     |           | the limit, if any  |
+//
+// `shared` is the group that everybody knows; `permits(n)` is the group "permits" with at most n
+// members at a time on its path: a semaphore.
+//
+// Thread safety: values.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "tenure/error.hpp"
+#include "tenure/path.hpp"
+
+namespace tenure {
+
+class Mode {
+ public:
+  static constexpr std::size_t max_name = 256;
+  // exclusive and shared are told apart without looking at a name.
+  enum class Kind : std::uint8_t { exclusive, shared, named };
+
+  constexpr Mode() noexcept = default;  // Exclusive.
+  [[nodiscard]] static constexpr Mode exclusive() noexcept { return Mode{}; }
+  [[nodiscard]] static constexpr Mode shared() { return Mode{"shared", 0}; }
+  // Any bytes make a name, but there must be some. A limit of 0 is a BadRequest: it admits nobody.
+  [[nodiscard]] static constexpr Mode group(std::string_view name) { return Mode{name, 0}; }
+  [[nodiscard]] static constexpr Mode group(std::string_view name, std::uint32_t limit) {
+    if (limit == 0) throw BadRequest("a limit of 0 admits nobody: use at least 1");
+    return Mode{name, limit};
+  }
+  [[nodiscard]] static constexpr Mode permits(std::uint32_t limit) {
+    return group("permits", limit);
+  }
+
+  [[nodiscard]] constexpr Kind kind() const noexcept { return kind_; }
+  [[nodiscard]] constexpr bool is_exclusive() const noexcept { return kind_ == Kind::exclusive; }
+  // The group's name; empty for exclusive.
+  [[nodiscard]] constexpr std::string_view name() const noexcept {
+    return kind_ == Kind::shared ? std::string_view{"shared"} : std::string_view{name_};
+  }
+  [[nodiscard]] constexpr std::uint32_t limit() const noexcept { return limit_; }  // 0: none.
+
+  // Two modes of one group, whatever their limits.
+  [[nodiscard]] constexpr bool same_group(const Mode& other) const noexcept {
+    return kind_ == other.kind_ && kind_ != Kind::exclusive && name_ == other.name_;
+  }
+  [[nodiscard]] constexpr bool excludes(const Mode& other) const noexcept {
+    return !same_group(other);
+  }
+
+  // "exclusive", "shared", "pull", "permits(3)"; other bytes escaped as in a path's text.
+  [[nodiscard]] std::string text() const;
+
+  friend constexpr bool operator==(const Mode&, const Mode&) = default;
+
+ private:
+  constexpr Mode(std::string_view name, std::uint32_t limit) : limit_(limit), kind_(Kind::shared) {
+    if (name.empty()) throw BadRequest("a group needs a name");
+    if (name.size() > max_name) throw BadRequest("a group's name has more than 256 bytes");
+    if (name != "shared") {
+      kind_ = Kind::named;
+      name_ = name;
+    }
+  }
+
+  std::uint32_t limit_ = 0;
+  Kind kind_ = Kind::exclusive;
+  std::string name_;  // Of Kind::named only.
+};
+
+struct Claim {
+  Path path;
+  Mode mode;
+
+  Claim() = default;
+  Claim(Path p, Mode m) : path(std::move(p)), mode(std::move(m)) {}
+  // A bare path (or a Name) is an exclusive claim on it.
+  template <std::convertible_to<Path> P>
+    requires(!std::same_as<std::remove_cvref_t<P>, Claim>)
+  Claim(P&& p) : path(std::forward<P>(p)) {}  // NOLINT(google-explicit-constructor)
+
+  // "book/3", "book/3:shared", "vendor:permits(3)".
+  [[nodiscard]] std::string text() const;
+
+  friend bool operator==(const Claim&, const Claim&) = default;
+};
+
+}  // namespace tenure

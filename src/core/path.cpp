@@ -1,0 +1,132 @@
+#include "tenure/path.hpp"
+
+#include <optional>
+#include <ostream>
+
+#include "core/escape.hpp"
+#include "tenure/claim.hpp"
+
+namespace tenure {
+namespace {
+
+constexpr std::string_view empty_segment = "\"\"";
+
+std::unexpected<PathError> fail(std::size_t at, std::string_view why) {
+  return std::unexpected(PathError{.at = at, .why = why});
+}
+
+std::optional<unsigned> upper_nibble(char c) {
+  if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
+  if (c >= 'A' && c <= 'F') return static_cast<unsigned>(c - 'A' + 10);
+  return std::nullopt;
+}
+
+bool is_lower_hex(char c) { return c >= 'a' && c <= 'f'; }
+
+// The byte that the escape at the front of `text` stands for.
+std::expected<char, PathError> parse_escape(std::string_view text) {
+  unsigned value = 0;
+  for (std::size_t i = 1; i <= 2; ++i) {
+    const auto nibble = i < text.size() ? upper_nibble(text[i]) : std::nullopt;
+    if (!nibble) {
+      if (i < text.size() && is_lower_hex(text[i])) {
+        return fail(i, "an escape has capital letters: write %2F, not %2f");
+      }
+      return fail(0, "an escape is % and two hex digits: write %25 for the percent sign itself");
+    }
+    value = value * 16 + *nibble;
+  }
+  return static_cast<char>(value);
+}
+
+std::string_view why_escape(std::string_view rest) {
+  switch (rest.front()) {
+    case ' ': return "a space is written %20";
+    case '"': return "a double quote is written %22; two alone are the empty segment";
+    default: break;
+  }
+  if (first_character(rest).size == 0) return "this byte is not UTF-8: write it as %XX";
+  return "this character can't be seen: write each of its bytes as %XX";
+}
+
+// The bytes of one segment that is written as `raw`; the error's offset counts from its start.
+std::expected<std::string, PathError> parse_segment(std::string_view raw) {
+  if (raw == empty_segment) return std::string{};
+  std::string bytes;
+  for (std::size_t at = 0; at < raw.size();) {
+    if (raw[at] != '%') {
+      bytes += raw[at++];
+      continue;
+    }
+    const auto byte = parse_escape(raw.substr(at));
+    if (!byte) return fail(at + byte.error().at, byte.error().why);
+    bytes += *byte;
+    at += 3;
+  }
+  // Both texts stand for the same bytes, so where they part one of them has an escape.
+  std::string canonical;
+  append_escaped(canonical, bytes);
+  const auto at = static_cast<std::size_t>(std::ranges::mismatch(raw, canonical).in1 - raw.begin());
+  if (at == raw.size()) return bytes;
+  if (raw[at] == '%') return fail(at, "this escape is not needed: write the character itself");
+  return fail(at, why_escape(raw.substr(at)));
+}
+
+}  // namespace
+
+std::string PathError::message(std::string_view text) const {
+  constexpr std::size_t shown = 100;
+  std::string out = "bad path \"";
+  append_escaped(out, text.substr(0, shown), "");
+  if (text.size() > shown) out += "...";
+  out += "\" at byte ";
+  out += std::to_string(at);
+  out += ": ";
+  out += why;
+  return out;
+}
+
+std::expected<Path, PathError> Path::parse(std::string_view text) {
+  if (text.empty()) return fail(0, "it is empty: write / for the root");
+  if (text == "/") return Path{};
+  if (text.front() == '/') return fail(0, "a path has no leading slash: leave it out");
+  if (text.back() == '/')
+    return fail(text.size() - 1, "a path has no trailing slash: leave it out");
+  Path path;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find('/', at), text.size());
+    if (end == at) return fail(at, "an empty segment is written \"\"");
+    const auto segment = parse_segment(text.substr(at, end - at));
+    if (!segment) return fail(at + segment.error().at, segment.error().why);
+    if (path.depth() == max_depth) return fail(at, "the 65th segment: use at most 64");
+    if (!path.has_room_for(*segment)) {
+      return fail(at, "with this segment the path is longer than 4096 bytes: use a hash of it");
+    }
+    path.append(*segment);
+    at = end + 1;
+  }
+  return path;
+}
+
+std::string Path::text() const {
+  if (is_root()) return "/";
+  std::string out;
+  for (const std::string_view segment : segments()) {
+    if (!out.empty()) out += '/';
+    if (segment.empty()) out += empty_segment;
+    append_escaped(out, segment);
+  }
+  return out;
+}
+
+Claim Path::exclusive() const { return {*this, Mode::exclusive()}; }
+Claim Path::shared() const { return {*this, Mode::shared()}; }
+Claim Path::group(std::string_view name) const { return {*this, Mode::group(name)}; }
+Claim Path::group(std::string_view name, std::uint32_t limit) const {
+  return {*this, Mode::group(name, limit)};
+}
+Claim Path::permits(std::uint32_t limit) const { return {*this, Mode::permits(limit)}; }
+
+std::ostream& operator<<(std::ostream& out, const Path& path) { return out << path.text(); }
+
+}  // namespace tenure

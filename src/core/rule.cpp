@@ -1,0 +1,106 @@
+#include "tenure/rule.hpp"
+
+#include <algorithm>
+
+#include "core/waits.hpp"
+
+namespace tenure {
+namespace {
+
+constexpr auto all = [](std::size_t) { return true; };
+
+// Whether a holder of `held` may have `wanted` instead: everything that `wanted` keeps out, or out
+// of a limit, `held` keeps out as well.
+bool weakens(const Claim& held, const Claim& wanted) {
+  const bool path_fits =
+      held.mode.limit() == 0 ? held.path.covers(wanted.path) : held.path == wanted.path;
+  return path_fits && (held.mode.is_exclusive() || held.mode == wanted.mode);
+}
+
+std::string downgrade_fault(std::span<const Claim> held, const Claim& wanted) {
+  std::string out = "a downgrade to " + wanted.text() + " asks for more than is held (";
+  for (const Claim& claim : held) {
+    if (&claim != held.data()) out += " + ";
+    out += claim.text();
+  }
+  return out +
+         "): drop claims, turn exclusive into a group, or narrow a claim that has no limit to a "
+         "deeper path; for anything else release and request again";
+}
+
+}  // namespace
+
+bool conflict(const Claim& a, const Claim& b) noexcept {
+  return a.mode.excludes(b.mode) && (a.path.covers(b.path) || b.path.covers(a.path));
+}
+
+bool conflict(std::span<const Claim> a, std::span<const Claim> b) noexcept {
+  return std::ranges::any_of(a, [b](const Claim& left) {
+    return std::ranges::any_of(b, [&left](const Claim& right) { return conflict(left, right); });
+  });
+}
+
+std::vector<Token> blockers(const Ticket& ticket, std::span<const Ticket> tickets) {
+  std::vector<Token> found;
+  for (const std::size_t i : waits_for(ticket, tickets, all)) found.push_back(tickets[i].number);
+  std::ranges::sort(found);
+  return found;
+}
+
+bool granted(const Ticket& ticket, std::span<const Ticket> tickets) {
+  return !waits(ticket, tickets, all);
+}
+
+std::size_t position(const Ticket& ticket, std::span<const Ticket> tickets) {
+  const std::vector<std::size_t> found = waits_for(ticket, tickets, all);
+  if (found.empty()) return 0;
+  const auto waiting =
+      std::ranges::count_if(found, [&](std::size_t i) { return !granted(tickets[i], tickets); });
+  return 1 + static_cast<std::size_t>(waiting);
+}
+
+std::optional<LimitClash> find_limit_clash(std::span<const Claim> claims,
+                                           std::span<const Ticket> tickets) {
+  for (const Claim& asked : claims) {
+    for (const Ticket& ticket : tickets) {
+      for (const Claim& live : ticket.claims) {
+        if (live.path == asked.path && live.mode.same_group(asked.mode) &&
+            live.mode.limit() != asked.mode.limit()) {
+          return LimitClash{
+              .asked = asked, .live = live, .number = ticket.number, .owner = ticket.owner};
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> find_fault(std::span<const Claim> claims) {
+  if (claims.empty()) return "a request without claims: name at least one path";
+  if (claims.size() > max_claims) {
+    return "a request with " + std::to_string(claims.size()) + " claims: use at most " +
+           std::to_string(max_claims) + ", or claim a path above them";
+  }
+  for (auto claim = claims.begin(); claim != claims.end(); ++claim) {
+    const auto same_path = [&claim](const Claim& other) { return other.path == claim->path; };
+    const auto earlier = std::find_if(claims.begin(), claim, same_path);
+    if (earlier != claim) {
+      return "a request that claims the path " + claim->path.text() + " twice, as " +
+             earlier->mode.text() + " and as " + claim->mode.text() + ": claim it once";
+    }
+  }
+  return std::nullopt;
+}
+
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): in the order of time.
+std::optional<std::string> find_downgrade_fault(std::span<const Claim> held,
+                                                std::span<const Claim> wanted) {
+  if (auto fault = find_fault(wanted)) return fault;
+  for (const Claim& claim : wanted) {
+    const auto weakens_to = [&claim](const Claim& from) { return weakens(from, claim); };
+    if (std::ranges::none_of(held, weakens_to)) return downgrade_fault(held, claim);
+  }
+  return std::nullopt;
+}
+
+}  // namespace tenure

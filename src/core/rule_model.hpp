@@ -1,0 +1,222 @@
+// rule_model.hpp: for tests: queues written as text, and the rule a second time, naively.
+//
+// The model shares nothing with the rule but Path::segments and Mode's accessors: it compares lists
+// of segments, keeps who blocks whom as sets of tickets, and finds deadlocks by trying every order
+// in which owners can finish.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tenure/rule.hpp"
+
+namespace tenure {
+
+// "book/3:permits(2)" back to the claim.
+inline Claim claim_of(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  const Path path = Path::parse(text.substr(0, colon)).value();
+  if (colon == std::string_view::npos) return path.exclusive();
+  const std::string_view mode = text.substr(colon + 1);
+  const std::size_t limit = mode.find('(');
+  if (limit == std::string_view::npos) return path.group(mode);
+  return path.group(mode.substr(0, limit),
+                    static_cast<std::uint32_t>(std::stoul(std::string{mode.substr(limit + 1)})));
+}
+
+// "alice book/1 + book/2:shared": the owner, then the claims; the owner "nobody" is none.
+inline Ticket ticket_of(std::uint64_t number, std::string_view text) {
+  const auto next_word = [&text] {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+    return word;
+  };
+  Ticket ticket{.number = {number}, .claims = {}, .owner = {}};
+  if (const auto owner = next_word(); owner != "nobody") {
+    ticket.owner = Owner{Path::parse(owner).value()};
+  }
+  while (!text.empty()) {
+    if (const auto word = next_word(); word != "+") ticket.claims.push_back(claim_of(word));
+  }
+  return ticket;
+}
+
+// Numbered from 1 on.
+inline std::vector<Ticket> queue(std::initializer_list<std::string_view> lines) {
+  std::vector<Ticket> tickets;
+  for (const std::string_view line : lines) {
+    tickets.push_back(ticket_of(tickets.size() + 1, line));
+  }
+  return tickets;
+}
+
+// What the rule says: "1 holds; 2 waits for 1, position 1".
+inline std::string report(std::span<const Ticket> tickets) {
+  std::string out;
+  for (const Ticket& ticket : tickets) {
+    if (!out.empty()) out += "; ";
+    out += std::to_string(ticket.number.value);
+    const std::vector<Token> found = blockers(ticket, tickets);
+    out += granted(ticket, tickets) ? " holds" : " waits for";
+    for (const Token blocker : found) out += " " + std::to_string(blocker.value);
+    const std::size_t place = position(ticket, tickets);
+    if (place != 0) out += ", position " + std::to_string(place);
+  }
+  return out;
+}
+
+// Of up to 32 tickets, in the order of their numbers; a ticket is named by its place in that order.
+class RuleModel {
+ public:
+  using Set = std::uint32_t;  // Of tickets.
+
+  static constexpr Set only(std::size_t ticket) { return Set{1} << ticket; }
+  static constexpr bool has(Set set, std::size_t ticket) { return (set & only(ticket)) != 0; }
+
+  void push(const Ticket& ticket) {
+    if (rows_.size() == size_) rows_.emplace_back();
+    Row& row = rows_[size_];
+    row.assign(ticket);
+    for (const auto& [path, mode] : row.claims) {
+      Limit limit{.most = mode.limit(), .members = 0};
+      for (std::size_t i = 0; i < size_; ++i) {
+        for (const auto& [other_path, other_mode] : rows_[i].claims) {
+          const bool related = covers(path, other_path) || covers(other_path, path);
+          const bool together = !mode.is_exclusive() && !other_mode.is_exclusive() &&
+                                mode.name() == other_mode.name();
+          if (related && !together) row.excluded_by |= only(i);
+          if (path == other_path && together) limit.members |= only(i);
+        }
+      }
+      if (limit.most != 0) row.limits.push_back(limit);
+    }
+    ++size_;
+  }
+  void pop() { --size_; }
+
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] Set all() const { return static_cast<Set>((std::uint64_t{1} << size_) - 1); }
+
+  // What `ticket` waits for when only `live` is there.
+  [[nodiscard]] Set blockers(std::size_t ticket, Set live) const {
+    Set found = rows_[ticket].excluded_by & live;
+    for (const Limit& limit : rows_[ticket].limits) {
+      const Set members = limit.members & live;
+      if (static_cast<std::uint32_t>(std::popcount(members)) >= limit.most) found |= members;
+    }
+    return found;
+  }
+  [[nodiscard]] bool waits(std::size_t ticket, Set live) const {
+    return blockers(ticket, live) != 0;
+  }
+  [[nodiscard]] Set waiting(Set live) const {
+    Set found = 0;
+    for (std::size_t i = 0; i < size(); ++i) {
+      if (has(live, i) && waits(i, live)) found |= only(i);
+    }
+    return found;
+  }
+  // Whether `a` and `b` exclude each other; limits are not looked at.
+  [[nodiscard]] bool conflict(std::size_t a, std::size_t b) const {
+    return has(rows_[std::max(a, b)].excluded_by, std::min(a, b));
+  }
+  // Whether no limited group has too many members among `held`.
+  [[nodiscard]] bool within_limits(Set held) const {
+    for (std::size_t i = 0; i < size_; ++i) {
+      if (!has(held, i)) continue;
+      for (const Limit& limit : rows_[i].limits) {
+        const auto members = static_cast<std::uint32_t>(std::popcount(limit.members & held));
+        if (members + 1 > limit.most) return false;
+      }
+    }
+    return true;
+  }
+
+  // Whether `ticket` can't be given back while `other` waits: that is one of its owner's, or of a
+  // descendant's.
+  [[nodiscard]] bool needs(std::size_t ticket, std::size_t other) const {
+    if (ticket == other) return true;
+    const Segments& owner = rows_[ticket].owner;
+    return !owner.empty() && covers(owner, rows_[other].owner);
+  }
+
+  // What can be left when owners that do not wait finish one after another, in any order, until
+  // none can: one set for each outcome. Everybody can finish when the empty set is among them.
+  [[nodiscard]] std::vector<Set> endings() const {
+    std::vector<Set> found;
+    std::vector<Set> reached{all()};
+    for (std::size_t at = 0; at < reached.size(); ++at) {
+      const Set live = reached[at];
+      const Set waiting_now = waiting(live);
+      bool ended = true;
+      for (std::size_t i = 0; i < size(); ++i) {
+        if (!has(live, i) || holds_back(i, waiting_now)) continue;
+        const Set rest = live & ~tickets_of_owner(i);
+        if (std::ranges::find(reached, rest) == reached.end()) reached.push_back(rest);
+        ended = false;
+      }
+      if (ended) found.push_back(live);
+    }
+    return found;
+  }
+
+ private:
+  using Segments = std::vector<std::string>;
+  struct Limit {
+    std::uint32_t most = 0;
+    Set members = 0;  // Earlier ones.
+  };
+  struct Row {
+    Segments owner;
+    std::vector<std::pair<Segments, Mode>> claims;
+    Set excluded_by = 0;  // Earlier ones.
+    std::vector<Limit> limits;
+
+    // Over the old content: a walk pushes and pops millions of tickets, and allocates for none.
+    void assign(const Ticket& ticket) {
+      assign_segments(owner, ticket.owner.id);
+      claims.resize(ticket.claims.size());
+      for (std::size_t i = 0; i < claims.size(); ++i) {
+        assign_segments(claims[i].first, ticket.claims[i].path);
+        claims[i].second = ticket.claims[i].mode;
+      }
+      excluded_by = 0;
+      limits.clear();
+    }
+  };
+
+  static void assign_segments(Segments& to, const Path& path) {
+    to.resize(path.depth());
+    std::size_t i = 0;
+    for (const std::string_view segment : path.segments()) to[i++] = segment;
+  }
+  static bool covers(const Segments& a, const Segments& b) {
+    return a.size() <= b.size() && std::equal(a.begin(), a.end(), b.begin());
+  }
+  // Whether the owner of `ticket` can't finish while these wait.
+  [[nodiscard]] bool holds_back(std::size_t ticket, Set waiting_now) const {
+    for (std::size_t i = 0; i < size(); ++i) {
+      if (has(waiting_now, i) && needs(ticket, i)) return true;
+    }
+    return false;
+  }
+  [[nodiscard]] Set tickets_of_owner(std::size_t ticket) const {
+    Set found = only(ticket);
+    for (std::size_t i = 0; i < size(); ++i) {
+      if (!rows_[i].owner.empty() && rows_[i].owner == rows_[ticket].owner) found |= only(i);
+    }
+    return found;
+  }
+
+  std::size_t size_ = 0;
+  std::vector<Row> rows_;  // Those from size_ on are empty shells.
+};
+
+}  // namespace tenure
