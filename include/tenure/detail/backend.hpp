@@ -1,0 +1,111 @@
+// backend.hpp: what stands behind a Space. Not for users: its shape changes with the rooms behind
+// it.
+//
+// A request that is not granted at once leaves a Waiter with the backend; exactly one of these then
+// happens to it: done() is called once, or cancel() returns true.
+#pragma once
+
+#include <chrono>
+#include <coroutine>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include "tenure/ticket.hpp"
+
+namespace tenure {
+
+// What inspection tells of one ticket.
+struct TicketInfo {
+  Ticket ticket;
+  bool granted = false;
+  std::size_t position = 0;       // 0: holds; 1: next in line; see rule.hpp.
+  std::vector<Token> blocked_by;  // The tickets that it waits for, earliest first.
+  // Holder: since the grant; waiter: since the request. A clock costs more than a free local lock,
+  // so a hold of a local space that nobody has waited for has none, and one that was free when it
+  // was taken has the time at which the first one came to wait for it.
+  std::optional<std::chrono::system_clock::time_point> since;
+  friend bool operator==(const TicketInfo&, const TicketInfo&) = default;
+};
+
+namespace detail {
+
+struct Grant {
+  void* ticket = nullptr;  // The backend's record.
+  Token token;
+};
+
+enum class Outcome : std::uint8_t { granted, closed, evicted };
+
+// Lives in the caller's frame, stack or operation. done() runs on whichever thread granted, with no
+// lock of the backend held; the waiter may be gone as soon as it has been called.
+struct Waiter {
+  using Done = void (*)(Waiter&, Outcome) noexcept;
+  explicit Waiter(Done call) noexcept : done(call) {}
+  Done done;
+  Grant grant;
+};
+
+struct HoldAccess;  // See hold.hpp.
+struct OwnerState;  // An owner, as a backend knows it.
+using OwnerRef = std::shared_ptr<OwnerState>;
+
+struct Ask {
+  std::span<const Claim> claims;
+  const OwnerRef& owner;  // Null: nobody.
+};
+
+class Backend {
+ public:
+  Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+
+  // One claim, when that is quick: nobody is in the way. No ticket says nothing: ask properly then.
+  // (By value: in registers. Through memory it cost a fifth of a free lock.)
+  virtual Grant request_free(const Claim& claim, const OwnerRef& owner) = 0;
+  // True: granted, and waiter.grant is set. False: queued, and the waiter may be gone already.
+  // Throws BadRequest, LimitMismatch, Deadlock, Closed, leaving nothing behind.
+  virtual bool request(const Ask& ask, Waiter& waiter) = 0;
+  // The same without waiting: nothing is queued, and nobody sees that it was tried.
+  virtual bool try_request(const Ask& ask, Grant& grant) = 0;
+  // True: the waiter is out, and done() will not be called. False: done() was, or is being, called.
+  virtual bool cancel(Waiter& waiter) noexcept = 0;
+  // False: it was not held any more (evicted). Either way the grant is used up.
+  virtual bool release(const Grant& grant) noexcept = 0;
+  virtual void downgrade(Grant& grant, std::span<const Claim> claims) = 0;
+  [[nodiscard]] virtual std::stop_token lost(const Grant& grant) = 0;
+  [[nodiscard]] virtual std::vector<TicketInfo> inspect(const Path& path) = 0;
+  virtual bool evict(Token token) = 0;
+  [[nodiscard]] virtual OwnerRef owner(const Owner& owner) = 0;
+  // Ends all waits with Outcome::closed; further requests throw Closed.
+  virtual void close() noexcept = 0;
+  // Nobody will ask any more; what is held stays valid, and the last release deletes the backend.
+  virtual void abandon() noexcept = 0;
+
+ protected:
+  virtual ~Backend() = default;
+};
+
+// A coroutine that is due. Resuming happens in a queue of the thread, never by recursion: a chain
+// of hand-offs of any length needs one stack frame.
+struct Resumable {
+  std::coroutine_handle<> handle;
+  Resumable* next = nullptr;
+};
+void resume_soon(Resumable& coroutine) noexcept;
+
+// The outermost scope of a thread resumes what became due within it, at its end.
+class ResumeScope {
+ public:
+  ResumeScope() noexcept;
+  ResumeScope(const ResumeScope&) = delete;
+  ResumeScope& operator=(const ResumeScope&) = delete;
+  ~ResumeScope();
+};
+
+}  // namespace detail
+}  // namespace tenure

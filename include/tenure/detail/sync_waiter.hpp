@@ -1,0 +1,51 @@
+// sync_waiter.hpp: a thread that waits for its turn.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#include "tenure/detail/backend.hpp"
+
+namespace tenure::detail {
+
+// Time that is left, by whichever clock the caller has.
+struct TimeLeft {
+  std::chrono::nanoseconds (*left)(const void* context);
+  const void* context;
+  [[nodiscard]] std::chrono::nanoseconds operator()() const { return left(context); }
+};
+
+// Throws what a wait that ended in `outcome` tells its caller.
+void throw_outcome(Outcome outcome);
+inline void throw_unless_granted(Outcome outcome) {
+  if (outcome != Outcome::granted) [[unlikely]]
+    throw_outcome(outcome);
+}
+
+class SyncWaiter final : public Waiter {
+ public:
+  SyncWaiter() noexcept : Waiter(&on_done) {}
+
+  void wait() noexcept;                              // Until done or cancelled.
+  void wait_for(std::chrono::nanoseconds) noexcept;  // Or that long, or for no reason.
+  [[nodiscard]] bool finished() const noexcept {
+    return word_.load(std::memory_order_acquire) != waiting;
+  }
+  // The caller took the request back.
+  void set_cancelled() noexcept { finish(cancelled); }
+  [[nodiscard]] bool was_cancelled() const noexcept {
+    return word_.load(std::memory_order_acquire) == cancelled;
+  }
+  void throw_unless_granted() const { detail::throw_unless_granted(outcome_); }
+
+ private:
+  enum Word : std::uint32_t { waiting, done_, cancelled };
+  static void on_done(Waiter& waiter, Outcome outcome) noexcept;
+  void finish(Word word) noexcept;
+
+  Outcome outcome_ = Outcome::granted;
+  std::atomic<std::uint32_t> word_ = waiting;
+};
+
+}  // namespace tenure::detail

@@ -1,0 +1,152 @@
+// locker.hpp: the lock API, as one owner: what a Space and space.as(owner) have in common.
+//
+//   call                           | waits            | returns
+//   -------------------------------+------------------+--------------------------------------
+//   lock(r)                        | until granted    | Hold
+//   try_lock(r)                    | never            | optional<Hold>; a failed try is invisible
+//   try_lock_for/until(r, time)    | that long        | optional<Hold>
+//   lock(r, stop) and the others   | … or until stop  | optional<Hold>
+//   with(r, f)                     | until granted    | f(hold), released after it
+//   async_lock(r)                  | as a coroutine   | Hold, by co_await
+//   async_lock(r, stop)            | … or until stop  | optional<Hold>, by co_await
+//   async_lock(r, resume_on(ex))   | the same         | resumed through ex.execute(function)
+//   async_lock(r, token)           | any Asio token   | see tenure/asio.hpp
+//
+// A request r is a path or a name (exclusive), a claim, or several claims in braces, granted
+// together or not at all. A request that returns without a hold leaves nothing behind.
+//
+// All throw BadRequest for a request that can't be met by anybody, LimitMismatch where contenders
+// disagree on a limit, Deadlock when the owner would wait for itself, Closed when the space is
+// destroyed meanwhile, and Evicted when an operator removed the waiting request.
+//
+// Thread safety: const calls may run at once, on any threads.
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <type_traits>
+#include <utility>
+
+#include "tenure/await.hpp"
+#include "tenure/claim.hpp"
+#include "tenure/detail/backend.hpp"
+#include "tenure/detail/sync_waiter.hpp"
+#include "tenure/hold.hpp"
+#include "tenure/request.hpp"
+
+namespace tenure {
+
+class Mutex;
+
+class Locker {
+ public:
+  [[nodiscard]] Hold lock(const Request& request) const {
+    const detail::Grant grant = if_free(request);
+    if (grant.ticket == nullptr) [[unlikely]]
+      return wait(request);
+    return detail::HoldAccess::make(backend_.get(), grant);
+  }
+  [[nodiscard]] std::optional<Hold> lock(const Request& request, std::stop_token stop) const {
+    return wait(request, {}, std::move(stop));
+  }
+
+  [[nodiscard]] std::optional<Hold> try_lock(const Request& request) const {
+    detail::Grant grant = if_free(request);
+    if (grant.ticket == nullptr && !backend_->try_request(ask(request), grant)) {
+      return std::nullopt;
+    }
+    return detail::HoldAccess::make(backend_.get(), grant);
+  }
+
+  // Any length of time: one beyond what clocks can tell is for ever.
+  template <class Rep, class Period>
+  [[nodiscard]] std::optional<Hold> try_lock_for(const Request& request,
+                                                 std::chrono::duration<Rep, Period> time,
+                                                 std::stop_token stop = {}) const {
+    if (time > max_wait) return wait(request, {}, std::move(stop));
+    using Clock = std::chrono::steady_clock;
+    return try_lock_until(request, Clock::now() + std::chrono::ceil<Clock::duration>(time),
+                          std::move(stop));
+  }
+  // Of a clock that can be set, the time is looked at again whenever it would be reached.
+  template <class Clock, class Duration>
+  [[nodiscard]] std::optional<Hold> try_lock_until(const Request& request,
+                                                   std::chrono::time_point<Clock, Duration> time,
+                                                   std::stop_token stop = {}) const {
+    const auto left = [](const void* until) -> std::chrono::nanoseconds {
+      const auto rest =
+          *static_cast<const std::chrono::time_point<Clock, Duration>*>(until) - Clock::now();
+      return rest > max_wait ? std::chrono::nanoseconds{max_wait}
+                             : std::chrono::ceil<std::chrono::nanoseconds>(rest);
+    };
+    return wait(request, {.left = left, .context = &time}, std::move(stop));
+  }
+
+  // Calls f(hold), or f() if it takes none, while the request is held.
+  template <class F>
+  decltype(auto) with(const Request& request, F&& f) const {
+    const Hold hold = lock(request);
+    if constexpr (std::invocable<F, const Hold&>) {
+      return std::invoke(std::forward<F>(f), hold);
+    } else {
+      return std::invoke(std::forward<F>(f));
+    }
+  }
+
+  // co_await these in the expression that makes them.
+  [[nodiscard]] AsyncLock<> async_lock(Request request) const {
+    return {backend_.get(), owner_, std::move(request), {}};
+  }
+  [[nodiscard]] StoppableLock<> async_lock(Request request, std::stop_token stop) const {
+    return {backend_.get(), owner_, std::move(request), {}, std::move(stop)};
+  }
+  template <class Executor>
+  [[nodiscard]] AsyncLock<Executor> async_lock(Request request, ResumeOn<Executor> on) const {
+    return {backend_.get(), owner_, std::move(request), std::move(on)};
+  }
+  template <class Executor>
+  [[nodiscard]] StoppableLock<Executor> async_lock(Request request, std::stop_token stop,
+                                                   ResumeOn<Executor> on) const {
+    return {backend_.get(), owner_, std::move(request), std::move(on), std::move(stop)};
+  }
+  // Any Asio completion token; include <tenure/asio.hpp>, which defines it.
+  template <class CompletionToken>
+    requires(!std::convertible_to<CompletionToken, std::stop_token> &&
+             !detail::is_resume_on<std::remove_cvref_t<CompletionToken>>)
+  auto async_lock(Request request, CompletionToken&& token) const;
+
+  // A lockable object for std::unique_lock, std::shared_lock, std::scoped_lock; see mutex.hpp.
+  [[nodiscard]] Mutex mutex(Claim claim) const;
+
+ protected:
+  Locker(std::shared_ptr<detail::Backend> backend, detail::OwnerRef owner) noexcept
+      : backend_(std::move(backend)), owner_(std::move(owner)) {}
+
+  std::shared_ptr<detail::Backend> backend_;  // Null in a Space that was moved from.
+  detail::OwnerRef owner_;
+
+ private:
+  friend class Mutex;
+  friend class Space;
+
+  [[nodiscard]] detail::Ask ask(const Request& request) const noexcept {
+    return {request.claims(), owner_};
+  }
+  [[nodiscard]] detail::Grant if_free(const Request& request) const {
+    const std::span<const Claim> claims = request.claims();
+    if (claims.size() != 1) return {};
+    return backend_->request_free(claims.front(), owner_);
+  }
+  [[nodiscard]] Hold wait(const Request& request) const;
+  // Without a `left`, for ever.
+  std::optional<Hold> wait(const Request& request, detail::TimeLeft left,
+                           std::stop_token stop) const;
+  static constexpr std::chrono::hours max_wait{24 * 365 * 100};
+};
+
+}  // namespace tenure

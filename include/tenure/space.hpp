@@ -1,0 +1,55 @@
+// space.hpp: who holds what, and who is next: the lock API over whatever the URL names.
+//
+//   tenure::Space space = tenure::open("local:");
+//   auto hold = space.lock(book(3));
+//
+// The calls are those of locker.hpp. Destroying a Space ends all waits in it (they throw Closed);
+// holds stay valid, and keep its inside alive until the last one goes.
+//
+// Thread safety: const calls may run at once, on any threads. Destroying or moving one is for one
+// thread alone, but for calls that wait.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tenure/detail/backend.hpp"
+#include "tenure/locker.hpp"
+
+namespace tenure {
+
+class Space : public Locker {
+ public:
+  Space(Space&&) noexcept = default;
+  Space& operator=(Space&& other) noexcept;
+  Space(const Space&) = delete;
+  Space& operator=(const Space&) = delete;
+  ~Space();
+
+  // The same space as somebody: an owner that would wait for itself, directly or through others,
+  // gets a Deadlock error at once instead. May outlive the Space: its calls then throw Closed.
+  [[nodiscard]] Locker as(const Owner& owner) const { return {backend_, backend_->owner(owner)}; }
+  [[nodiscard]] Locker as(std::string_view owner) const { return as(Owner{owner}); }
+
+  // The tickets that have a claim on `path`, above it or below it, in ticket order, as they were at
+  // one moment.
+  [[nodiscard]] std::vector<TicketInfo> inspect(const Path& path = {}) const {
+    return backend_->inspect(path);
+  }
+
+  // The operator's release: a holder is told (Hold::lost) and loses its hold, a waiter gets an
+  // Evicted error. False when there is no such ticket.
+  bool evict(Token token) const { return backend_->evict(token); }
+
+ private:
+  friend Space open(std::string_view url);
+  explicit Space(std::shared_ptr<detail::Backend> backend) noexcept
+      : Locker(std::move(backend), nullptr) {}
+};
+
+// "local:" is a new space of this process. Throws Error for a URL that names none.
+[[nodiscard]] Space open(std::string_view url);
+
+}  // namespace tenure

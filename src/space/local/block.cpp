@@ -1,0 +1,39 @@
+#include "space/local/block.hpp"
+
+#include <sys/mman.h>
+
+#include <mutex>
+#include <new>
+#include <utility>
+
+namespace tenure::local {
+namespace {
+
+// All blocks have the same size: there is one kind of shard. They are linked through their last
+// word, which is behind the shards.
+constinit std::mutex mutex;
+constinit void* unused = nullptr;  // Guarded by mutex.
+
+void*& next_of(void* block, std::size_t bytes) noexcept {
+  return *reinterpret_cast<void**>(static_cast<std::byte*>(block) + bytes);
+}
+
+}  // namespace
+
+void* take_block(std::size_t bytes) {
+  {
+    const std::scoped_lock lock{mutex};
+    if (unused != nullptr) return std::exchange(unused, next_of(unused, bytes));
+  }
+  void* const block = ::mmap(nullptr, bytes + sizeof(void*), PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (block == MAP_FAILED) throw std::bad_alloc{};
+  return block;
+}
+
+void give_block(void* block, std::size_t bytes) noexcept {
+  const std::scoped_lock lock{mutex};
+  next_of(block, bytes) = std::exchange(unused, block);
+}
+
+}  // namespace tenure::local

@@ -1,0 +1,120 @@
+// What can be told of a local space: the rule, run on a snapshot.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "space/local/local_space.hpp"
+#include "tenure/error.hpp"
+#include "tenure/rule.hpp"
+
+namespace tenure::local {
+
+Claim LocalSpace::claim_of(const Entry& entry) {
+  Path path;
+  for (const std::string_view segment : Path::Segments{entry.node->key()}) path.append(segment);
+  switch (entry.group->kind) {
+    case Mode::Kind::exclusive: return path.exclusive();
+    case Mode::Kind::shared:
+      return entry.limit == 0 ? path.shared() : path.group("shared", entry.limit);
+    case Mode::Kind::named: break;
+  }
+  return entry.limit == 0 ? path.group(entry.group->name)
+                          : path.group(entry.group->name, entry.limit);
+}
+
+std::vector<Claim> LocalSpace::claims_of(const Entry& ticket) {
+  std::vector<Claim> claims;
+  for (const Entry* e = &ticket; e != nullptr; e = e->next_claim) claims.push_back(claim_of(*e));
+  return claims;
+}
+
+LocalSpace::Snapshot LocalSpace::snapshot() {
+  Snapshot all;
+  for_each_ticket([&](Entry& ticket) {
+    all.tickets.push_back({.number = Token{ticket.number},
+                           .claims = claims_of(ticket),
+                           .owner = ticket.owner == nullptr ? Owner{} : ticket.owner->owner});
+    all.entries.push_back(&ticket);
+  });
+  return all;
+}
+
+Entry* LocalSpace::find_ticket(Token token) {
+  Entry* found = nullptr;
+  for_each_ticket([&](Entry& ticket) {
+    if (ticket.number == token.value) found = &ticket;
+  });
+  return found;
+}
+
+std::vector<TicketInfo> LocalSpace::inspect(const Path& path) {
+  std::vector<TicketInfo> infos;
+  Snapshot all;
+  {
+    lock(all_shards);
+    const Unlock guard{*this, all_shards};
+    thicken(all_shards);
+    all = snapshot();
+    for (const Entry* entry : all.entries) {
+      TicketInfo& info = infos.emplace_back();
+      const std::chrono::nanoseconds since{entry->since.load(std::memory_order_relaxed)};
+      if (since.count() != 0) info.since = std::chrono::system_clock::time_point{since};
+    }
+  }
+  for (std::size_t i = 0; i < infos.size(); ++i) infos[i].ticket = all.tickets[i];
+  std::erase_if(infos, [&](const TicketInfo& info) {
+    return std::ranges::none_of(info.ticket.claims, [&](const Claim& claim) {
+      return claim.path.covers(path) || path.covers(claim.path);
+    });
+  });
+  for (TicketInfo& info : infos) {
+    info.blocked_by = blockers(info.ticket, all.tickets);
+    info.granted = info.blocked_by.empty();
+    info.position = info.granted ? 0 : position(info.ticket, all.tickets);
+  }
+  std::ranges::sort(infos, {}, [](const TicketInfo& info) { return info.ticket.number; });
+  return infos;
+}
+
+// A deadlock can only arise when a ticket is appended, so whoever appended one looks. If two of a
+// circle look, the first to do so gives way, and the other finds none.
+void LocalSpace::refuse_deadlock(std::uint64_t number) {
+  for (;;) {
+    lock(all_shards);
+    Aftermath after;
+    std::string message;
+    bool moving = false;
+    {
+      const Unlock guard{*this, all_shards};
+      thicken(all_shards);
+      const Snapshot all = snapshot();
+      const auto own =
+          std::ranges::find(all.entries, number, [](const Entry* e) { return e->number; });
+      if (own == all.entries.end()) return;
+      Entry& ticket = **own;
+      if (ticket.state.load(std::memory_order_relaxed) != State::waiting) return;
+      moving = ticket.phase.load(std::memory_order_relaxed) == Phase::advancing;
+      if (!moving) {
+        const std::vector<Wait> cycle = find_cycle(all.tickets, Token{number});
+        if (cycle.empty()) return;
+        State expected = State::waiting;
+        if (!ticket.state.compare_exchange_strong(expected, State::cancelled,
+                                                  std::memory_order_acq_rel)) {
+          return;
+        }
+        message = "deadlock: " + describe_cycle(cycle, all.tickets) +
+                  "; release what is held first, or ask for both in one request";
+        dequeue(ticket);
+        remove(ticket, all_shards, after);
+      }
+    }
+    if (!moving) {
+      if (!after.empty()) finish(after);
+      throw Deadlock(message);
+    }
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace tenure::local

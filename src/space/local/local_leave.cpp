@@ -1,0 +1,386 @@
+// How tickets leave a local space: released, cancelled, evicted, closed, or narrowed to less.
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "space/local/local_space.hpp"
+#include "tenure/error.hpp"
+#include "tenure/rule.hpp"
+
+namespace tenure::local {
+namespace {
+
+constexpr const char* nothing_to_downgrade =
+    "the hold was evicted: there is nothing left to downgrade";
+
+std::stop_token stopped() {
+  std::stop_source source;
+  source.request_stop();
+  return source.get_token();
+}
+
+}  // namespace
+
+// A Hold has let go of its ticket.
+inline void LocalSpace::count_out(Shard& shard, Aftermath& after) noexcept {
+  --shard.tickets;
+  if (shard.abandoned) [[unlikely]] {
+    after.last = remaining_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  }
+}
+
+bool LocalSpace::release(const detail::Grant& grant) noexcept {
+  Node* const node = thin_node(grant);
+  if (node == nullptr) return release_ticket(*static_cast<Entry*>(grant.ticket));
+  Shard& shard = shards_[node->shard];
+  Aftermath after;
+  bool held = true;
+  {
+    const ShardGuard guard{shard.lock};
+    if (node->thin.number == grant.token.value) [[likely]] {
+      count_out(shard, after);  // The case that must be fast. Nobody waits for a thin hold.
+      shard.give_thin(*node);
+    } else {
+      held = release_thickened(shard, *node, grant.token.value, after);
+    }
+  }
+  if (!after.empty()) [[unlikely]]
+    finish(after);
+  return held;
+}
+
+bool LocalSpace::release_thickened(Shard& shard, Node& node, std::uint64_t number,
+                                   Aftermath& after) noexcept {
+  Entry* const ticket = Shard::thickened(node, number);
+  if (ticket == nullptr) {
+    count_out(shard, after);
+    shard.no_longer_used(node);
+    return false;
+  }
+  if (ticket->state.load(std::memory_order_relaxed) != State::granted) {
+    release_lost(*ticket, after);
+    return false;
+  }
+  remove(*ticket, set_of(ticket->shard), after);
+  return true;
+}
+
+bool LocalSpace::release_ticket(Entry& ticket) noexcept {
+  Aftermath after;
+  const ShardSet set = shards_of(ticket);  // Only its holder changes them.
+  lock(set);
+  const bool held = ticket.state.load(std::memory_order_relaxed) == State::granted;
+  if (held) {
+    remove(ticket, set, after);
+  } else {
+    release_lost(ticket, after);
+  }
+  unlock(set);
+  if (!after.empty()) finish(after);
+  return held;
+}
+
+// The hold was evicted, or is just being.
+void LocalSpace::release_lost(Entry& ticket, Aftermath& after) noexcept {
+  if (ticket.state.load(std::memory_order_relaxed) == State::evicted) {
+    free_first(ticket, after);
+  } else {
+    ticket.state.store(State::orphaned, std::memory_order_relaxed);
+  }
+}
+
+bool LocalSpace::cancel(detail::Waiter& waiter) noexcept {
+  auto& ticket = *static_cast<Entry*>(waiter.grant.ticket);
+  State expected = State::waiting;
+  if (!ticket.state.compare_exchange_strong(expected, State::cancelled,
+                                            std::memory_order_acq_rel)) {
+    return false;
+  }
+  withdraw(ticket);
+  return true;
+}
+
+// Takes out a ticket that the caller has set to `cancelled`.
+void LocalSpace::withdraw(Entry& ticket) noexcept {
+  for (;;) {
+    if (ticket.phase.load(std::memory_order_acquire) == Phase::parked) break;
+    const std::uint8_t at = ticket.turn_shard.load(std::memory_order_relaxed);
+    const std::unique_lock guard{shards_[at].lock};
+    if (ticket.phase.load(std::memory_order_acquire) == Phase::queued &&
+        ticket.turn_shard.load(std::memory_order_relaxed) == at) {
+      dequeue(ticket);
+      break;
+    }
+    // Another thread is about to queue it elsewhere, or to find that it was cancelled.
+    std::this_thread::yield();
+  }
+  Aftermath after;
+  const ShardSet held = shards_of(ticket);
+  lock(held);
+  remove(ticket, held, after);
+  unlock(held);
+  if (!after.empty()) finish(after);
+}
+
+// The lock of turn_shard is held.
+void LocalSpace::dequeue(Entry& ticket) noexcept {
+  Entry& entry = *ticket.at;
+  if (!std::exchange(entry.over, false)) entry.Link::remove();
+  ticket.phase.store(Phase::parked, std::memory_order_relaxed);
+}
+
+void LocalSpace::take_out(Entry& entry, DueList& due) noexcept {
+  shards_[entry.shard].take_out(entry, due);
+  if (entry.depth == 0) root_wide_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// All claims go before anybody is judged: a ticket goes as a whole.
+void LocalSpace::take_out_all(Entry& ticket, ShardSet held, Aftermath& after) noexcept {
+  DueList due;
+  for (Entry* e = &ticket; e != nullptr; e = e->next_claim) take_out(*e, due);
+  advance(due, held, after);
+}
+
+void LocalSpace::free_rest(Entry& ticket) noexcept {
+  for (Entry* e = std::exchange(ticket.next_claim, nullptr); e != nullptr;) {
+    Entry& gone = *std::exchange(e, e->next_claim);
+    shards_[gone.shard].free_entry(gone);
+  }
+}
+
+void LocalSpace::free_first(Entry& ticket, Aftermath& after) noexcept {
+  Shard& shard = shards_[ticket.shard];
+  if (ticket.owner != nullptr) ticket.owner->tickets.fetch_sub(1, std::memory_order_relaxed);
+  count_out(shard, after);
+  if (ticket.was_thin) shard.no_longer_used(*ticket.node);
+  shard.free_entry(ticket);
+}
+
+void LocalSpace::remove(Entry& ticket, ShardSet held, Aftermath& after) noexcept {
+  take_out_all(ticket, held, after);
+  if (ticket.next_claim != nullptr) free_rest(ticket);
+  free_first(ticket, after);
+}
+
+// ---- Going on ----
+
+// Each ticket whose turn came in one line waits in another, is granted, or is judged later.
+void LocalSpace::advance(DueList& due, ShardSet held, Aftermath& after) noexcept {
+  while (!due.empty()) {
+    Entry& ticket = due.pop();
+    if ((needs(ticket, held) & ~held) == 0) {
+      settle(ticket, after.granted);
+    } else {
+      ticket.phase.store(Phase::advancing, std::memory_order_release);
+      after.unsettled.push(ticket);
+    }
+  }
+}
+
+void LocalSpace::settle(Entry& ticket, DueList& granted) noexcept {
+  if (queue_if_blocked(ticket)) return;
+  ticket.since.store(now_coarse(), std::memory_order_relaxed);
+  State expected = State::waiting;
+  if (ticket.state.compare_exchange_strong(expected, State::granted, std::memory_order_acq_rel)) {
+    granted.push(ticket);
+  } else {
+    ticket.phase.store(Phase::parked, std::memory_order_release);
+  }
+}
+
+void LocalSpace::finish(Aftermath& after) noexcept {
+  if (after.last) {
+    delete this;
+    return;
+  }
+  while (!after.unsettled.empty()) {
+    Entry& ticket = after.unsettled.pop();
+    ShardSet set = shards_of(ticket);
+    for (;;) {
+      lock(set);
+      const ShardSet needed = needs(ticket, set);
+      if ((needed & ~set) == 0) break;
+      unlock(set);
+      set |= needed;
+    }
+    settle(ticket, after.granted);
+    unlock(set);
+  }
+  // From here on the space may be gone: those who are told may be the last.
+  const detail::ResumeScope scope;
+  while (!after.granted.empty()) {
+    Entry& ticket = after.granted.pop();
+    ticket.waiter->done(*ticket.waiter, detail::Outcome::granted);
+  }
+}
+
+// ---- Less than before ----
+
+void LocalSpace::downgrade(detail::Grant& grant, std::span<const Claim> claims) {
+  if (const auto fault = find_fault(claims)) throw BadRequest(*fault);
+  if (Node* const node = thin_node(grant)) {
+    Shard& shard = shards_[node->shard];
+    const ShardGuard guard{shard.lock};
+    shard.thicken();
+    Entry* const ticket = Shard::thickened(*node, grant.token.value);
+    if (ticket == nullptr) throw Evicted(nothing_to_downgrade);
+    ticket->was_thin = false;
+    shard.no_longer_used(*node);
+    grant.ticket = ticket;
+  }
+  auto& old = *static_cast<Entry*>(grant.ticket);
+  const ShardSet held = lock_for(claims, shards_of(old) | own_shards(claims));
+  Aftermath after;
+  {
+    const Unlock guard{*this, held};
+    thicken(held);
+    if (old.state.load(std::memory_order_relaxed) != State::granted) {
+      throw Evicted(nothing_to_downgrade);
+    }
+    if (const auto fault = find_downgrade_fault(claims_of(old), claims)) throw BadRequest(*fault);
+    refuse_limit_clash(claims, old.owner);
+    grant.ticket = &replace(old, claims, held, after);
+  }
+  if (!after.empty()) finish(after);
+}
+
+// Claims that stay keep their entries: a limit counts them once.
+Entry& LocalSpace::replace(Entry& old, std::span<const Claim> claims, ShardSet held,
+                           Aftermath& after) {
+  std::vector<Claim> fresh;
+  std::vector<Entry*> kept;
+  std::vector<Entry*> dropped;
+  for (const Claim& claim : claims) {
+    Entry* same = nullptr;
+    for (Entry* e = &old; e != nullptr; e = e->next_claim) {
+      if (claim_of(*e) == claim) same = e;
+    }
+    if (same != nullptr) {
+      kept.push_back(same);
+    } else {
+      fresh.push_back(claim);
+    }
+  }
+  for (Entry* e = &old; e != nullptr; e = e->next_claim) {
+    if (std::ranges::find(kept, e) == kept.end()) dropped.push_back(e);
+  }
+  if (!fresh.empty()) {
+    // May throw; nothing has changed yet.
+    for (Entry* e = &append(fresh, old.number); e != nullptr; e = e->next_claim) kept.push_back(e);
+  }
+
+  Entry& first = *kept.front();
+  if (&first != &old) {
+    first.state.store(State::granted, std::memory_order_relaxed);
+    first.since.store(old.since.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    first.owner = std::move(old.owner);
+    first.lost = std::move(old.lost);
+    --shards_[old.shard].tickets;
+    ++shards_[first.shard].tickets;
+  }
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    kept[i]->first = &first;
+    kept[i]->next_claim = i + 1 < kept.size() ? kept[i + 1] : nullptr;
+  }
+  DueList due;
+  for (Entry* e : dropped) take_out(*e, due);
+  advance(due, held, after);
+  for (Entry* e : dropped) shards_[e->shard].free_entry(*e);
+  return first;
+}
+
+// ---- By others ----
+
+std::stop_token LocalSpace::lost(const detail::Grant& grant) {
+  Node* const node = thin_node(grant);
+  auto* ticket = node == nullptr ? static_cast<Entry*>(grant.ticket) : nullptr;
+  Shard& shard = shards_[node == nullptr ? ticket->shard : node->shard];
+  const ShardGuard guard{shard.lock};
+  if (node != nullptr) {
+    shard.thicken();
+    ticket = Shard::thickened(*node, grant.token.value);
+  }
+  if (ticket == nullptr || ticket->state.load(std::memory_order_relaxed) != State::granted) {
+    return stopped();
+  }
+  if (ticket->lost == nullptr) ticket->lost = std::make_unique<std::stop_source>();
+  return ticket->lost->get_token();
+}
+
+bool LocalSpace::evict(Token token) {
+  Entry* ticket = nullptr;
+  std::stop_source told{std::nostopstate};
+  State state = State::waiting;
+  {
+    lock(all_shards);
+    const Unlock guard{*this, all_shards};
+    thicken(all_shards);
+    ticket = find_ticket(token);
+    if (ticket == nullptr) return false;
+    if (!ticket->state.compare_exchange_strong(state, State::cancelled,
+                                               std::memory_order_acq_rel)) {
+      if (state != State::granted) return false;
+      ticket->state.store(State::evicting, std::memory_order_relaxed);
+      if (ticket->lost != nullptr) told = *ticket->lost;
+    }
+  }
+  if (state == State::waiting) {
+    detail::Waiter& waiter = *ticket->waiter;
+    withdraw(*ticket);
+    waiter.done(waiter, detail::Outcome::evicted);
+    return true;
+  }
+  told.request_stop();  // The holder is told before the next one gets in.
+  Aftermath after;
+  const ShardSet held = shards_of(*ticket);
+  lock(held);
+  take_out_all(*ticket, held, after);
+  free_rest(*ticket);
+  if (ticket->state.load(std::memory_order_relaxed) == State::orphaned) {
+    free_first(*ticket, after);
+  } else if (ticket->was_thin) {
+    shards_[ticket->shard].free_entry(*ticket);  // Its Hold knows only the node.
+  } else {
+    ticket->state.store(State::evicted, std::memory_order_relaxed);
+  }
+  unlock(held);
+  if (!after.empty()) finish(after);
+  return true;
+}
+
+void LocalSpace::close() noexcept {
+  DueList waiting;
+  lock(all_shards);
+  for (std::size_t i = 0; i < shard_count; ++i) shards_[i].closed = true;
+  for_each_ticket([&](Entry& ticket) {
+    State expected = State::waiting;
+    if (ticket.state.compare_exchange_strong(expected, State::cancelled,
+                                             std::memory_order_acq_rel)) {
+      waiting.push(ticket);
+    }
+  });
+  unlock(all_shards);
+  const detail::ResumeScope scope;
+  while (!waiting.empty()) {
+    Entry& ticket = waiting.pop();
+    detail::Waiter& waiter = *ticket.waiter;
+    withdraw(ticket);
+    waiter.done(waiter, detail::Outcome::closed);
+  }
+}
+
+void LocalSpace::abandon() noexcept {
+  std::size_t tickets = 0;
+  lock(all_shards);
+  for (std::size_t i = 0; i < shard_count; ++i) {
+    tickets += shards_[i].tickets;
+    shards_[i].abandoned = true;
+  }
+  remaining_.store(tickets, std::memory_order_release);
+  unlock(all_shards);
+  if (tickets == 0) delete this;
+}
+
+}  // namespace tenure::local

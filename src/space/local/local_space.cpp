@@ -1,0 +1,388 @@
+#include "space/local/local_space.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "space/local/block.hpp"
+#include "tenure/error.hpp"
+#include "tenure/rule.hpp"
+
+namespace tenure::local {
+namespace {
+
+constexpr std::uint64_t number_of(std::uint64_t counter, std::uint8_t shard) noexcept {
+  return (counter << shard_bits) | shard;
+}
+
+std::uint8_t home_of(const Path& path) {
+  return path.depth() <= 1 ? shard_of(path.route()) : shard_of(path.prefix(1).route());
+}
+
+// Whether the line is full for one more of its group.
+bool full(const Line* line) noexcept {
+  return line != nullptr && line->limit != 0 && line->inside >= line->limit;
+}
+
+bool all_empty(const Line* first) noexcept {
+  for (; first != nullptr; first = first->more) {
+    if (!first->live.empty()) return false;
+  }
+  return true;
+}
+
+// Whoever holds up the line has been doing so since now at the latest.
+void stamp(Line& line, std::int64_t now) noexcept {
+  std::atomic<std::int64_t>& since = Entry::of_link(*line.live.next, line.depth).first->since;
+  if (since.load(std::memory_order_relaxed) == 0) since.store(now, std::memory_order_relaxed);
+}
+
+std::string owner_text(const detail::OwnerRef& owner) {
+  return owner == nullptr ? Owner{}.text() : owner->owner.text();
+}
+
+}  // namespace
+
+LocalSpace::LocalSpace() : shards_(static_cast<Shard*>(take_block(sizeof(Shard) * shard_count))) {
+  for (std::size_t i = 0; i < shard_count; ++i) {
+    new (&shards_[i]) Shard{source_, shards_, static_cast<std::uint8_t>(i)};
+  }
+}
+
+LocalSpace::~LocalSpace() {
+  std::destroy_n(shards_, shard_count);
+  give_block(shards_, sizeof(Shard) * shard_count);
+}
+
+void LocalSpace::lock(ShardSet set) noexcept {
+  for (; set != 0; set &= set - 1) shards_[std::countr_zero(set)].lock.lock();
+}
+
+void LocalSpace::unlock(ShardSet set) noexcept {
+  for (; set != 0; set &= set - 1) shards_[std::countr_zero(set)].lock.unlock();
+}
+
+void LocalSpace::thicken(ShardSet held) {
+  for (; held != 0; held &= held - 1) shards_[std::countr_zero(held)].thicken();
+}
+
+// ---- Asking ----
+
+inline void LocalSpace::begin(Entry& ticket, const detail::OwnerRef& owner, State state) noexcept {
+  ticket.state.store(state, std::memory_order_relaxed);
+  ticket.since.store(state == State::waiting ? now_coarse() : 0, std::memory_order_relaxed);
+  ++shards_[ticket.shard].tickets;
+  if (owner != nullptr) {
+    ticket.owner = owner;
+    owner->tickets.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+// Nothing outside the node's own shard is claimed that could concern it.
+inline bool LocalSpace::alone(const Node& node) const noexcept {
+  if (root_wide_.load(std::memory_order_relaxed) != 0) return false;
+  if (node.depth == 1) return node.replicas == 0;
+  const Node* const top = node.branch->top;
+  return top != nullptr && top->claims_here() == 0;
+}
+
+// The case that must be fast: one claim without a limit, of a group that everybody knows, on a path
+// seen lately. Everything else is left to the others, untouched.
+detail::Grant LocalSpace::request_free(const Claim& claim, const detail::OwnerRef& owner) {
+  if (claim.mode.kind() == Mode::Kind::named || claim.mode.limit() != 0 || claim.path.is_root() ||
+      owner != nullptr) {
+    return {};
+  }
+  Group& group = claim.mode.is_exclusive() ? exclusive_group : shared_group;
+  Shard& shard = shards_[shard_of(claim.path.route())];
+  const ShardGuard guard{shard.lock};
+  Node* const node = shard.find(claim.path);
+  if (node == nullptr || shard.closed || !alone(*node)) return {};
+  const std::uint64_t number = shard.take_thin(*node, group);
+  return number != 0 ? thin_grant(*node, number) : detail::Grant{};
+}
+
+bool LocalSpace::request(const detail::Ask& ask, detail::Waiter& waiter) {
+  detail::Grant grant;
+  bool granted = false;
+  const Fast fast = ask.claims.size() == 1 ? request_one(ask, &waiter, grant) : Fast::impossible;
+  if (fast == Fast::impossible) {
+    granted = request_all(ask, &waiter, grant);
+  } else {
+    granted = fast == Fast::granted;
+  }
+  if (granted) {
+    waiter.grant = grant;
+  } else if (ask.owner != nullptr && ask.owner->has_more_than(1)) {
+    refuse_deadlock(grant.token.value);
+  }
+  return granted;
+}
+
+bool LocalSpace::try_request(const detail::Ask& ask, detail::Grant& grant) {
+  const Fast fast = ask.claims.size() == 1 ? request_one(ask, nullptr, grant) : Fast::impossible;
+  return fast == Fast::impossible ? request_all(ask, nullptr, grant) : fast == Fast::granted;
+}
+
+LocalSpace::Fast LocalSpace::request_one(const detail::Ask& ask, detail::Waiter* waiter,
+                                         detail::Grant& grant) {
+  const Claim& claim = ask.claims.front();
+  if (claim.path.is_root()) return Fast::impossible;
+  Shard& shard = shards_[shard_of(claim.path.route())];
+  const std::unique_lock guard{shard.lock};
+  if (shard.closed) throw Closed("the space was closed");
+  Node& node = shard.node(claim.path);
+  if (!alone(node)) return Fast::impossible;
+  shard.thicken();
+
+  GroupRef group{shard, claim.mode};
+  Line* const own = Shard::existing(&node.here, *group);
+  if (own != nullptr && own->limit != claim.mode.limit()) {
+    refuse_limit_clash(ask.claims, ask.owner);
+  }
+  // All that live are earlier than a ticket that has no number yet.
+  const Place place = place_to_wait(node, *group, no_number);
+  const bool blocked = place.line != nullptr || full(own);
+  if (blocked && waiter == nullptr) return Fast::blocked;
+
+  Entry& entry = shard.make_entry(node, *group, claim.mode.limit());
+  try {
+    shard.place(entry, number_of(shard.counter + 1, node.shard));
+  } catch (...) {
+    shard.free_entry(entry);
+    throw;
+  }
+  ++shard.counter;
+  begin(entry, ask.owner, blocked ? State::waiting : State::granted);
+  grant = {.ticket = &entry, .token = Token{entry.number}};
+  if (!blocked) return Fast::granted;
+  entry.waiter = waiter;
+  waiter->grant = grant;
+  queue(entry, entry, place);
+  return Fast::blocked;
+}
+
+ShardSet LocalSpace::own_shards(std::span<const Claim> claims) {
+  ShardSet set = 0;
+  for (const Claim& claim : claims) {
+    if (claim.path.is_root()) return all_shards;
+    set |= set_of(shard_of(claim.path.route())) | set_of(home_of(claim.path));
+  }
+  return set;
+}
+
+ShardSet LocalSpace::lock_for(std::span<const Claim> claims, ShardSet set) {
+  for (;;) {
+    lock(set);
+    ShardSet needed = root_wide_.load(std::memory_order_relaxed) != 0 ? set_of(0) : ShardSet{0};
+    for (const Claim& claim : claims) {
+      if (claim.path.depth() != 1) continue;
+      const Node* const node = shards_[home_of(claim.path)].find(claim.path);
+      if (node != nullptr) needed |= node->replicas;
+    }
+    if ((needed & ~set) == 0) return set;
+    unlock(set);
+    set |= needed;
+  }
+}
+
+bool LocalSpace::request_all(const detail::Ask& ask, detail::Waiter* waiter, detail::Grant& grant) {
+  if (const auto fault = find_fault(ask.claims)) throw BadRequest(*fault);
+  const ShardSet held = lock_for(ask.claims, own_shards(ask.claims));
+  const Unlock guard{*this, held};
+  if (shards_[std::countr_zero(held)].closed) throw Closed("the space was closed");
+  thicken(held);
+  refuse_limit_clash(ask.claims, ask.owner);
+
+  std::uint64_t counter = 0;
+  for (ShardSet s = held; s != 0; s &= s - 1) {
+    counter = std::max(counter, shards_[std::countr_zero(s)].counter);
+  }
+  ++counter;
+  Entry& ticket = append(ask.claims, number_of(counter, shard_of(ask.claims[0].path.route())));
+  for (ShardSet s = held; s != 0; s &= s - 1) shards_[std::countr_zero(s)].counter = counter;
+  begin(ticket, ask.owner, State::waiting);
+  grant = {.ticket = &ticket, .token = Token{ticket.number}};
+
+  ticket.waiter = waiter;
+  if (waiter != nullptr) waiter->grant = grant;
+  if (!queue_if_blocked(ticket)) {
+    ticket.state.store(State::granted, std::memory_order_relaxed);
+    ticket.since.store(0, std::memory_order_relaxed);
+    return true;
+  }
+  if (waiter == nullptr) {
+    // All the locks were held since it came, so nobody has seen it.
+    dequeue(ticket);
+    Aftermath none;
+    remove(ticket, held, none);
+  }
+  return false;
+}
+
+Entry& LocalSpace::append(std::span<const Claim> claims, std::uint64_t number) {
+  Entry* first = nullptr;
+  Entry** link = &first;
+  try {
+    for (const Claim& claim : claims) {
+      Entry& entry = append_one(claim, number);
+      *link = &entry;
+      link = &entry.next_claim;
+      entry.first = first;
+    }
+  } catch (...) {
+    for (Entry* entry = first; entry != nullptr;) {
+      Entry& gone = *std::exchange(entry, entry->next_claim);
+      DueList nobody;
+      take_out(gone, nobody);
+      shards_[gone.shard].free_entry(gone);
+    }
+    throw;
+  }
+  return *first;
+}
+
+Entry& LocalSpace::append_one(const Claim& claim, std::uint64_t number) {
+  Shard& shard = shards_[shard_of(claim.path.route())];
+  Node& node = shard.node(claim.path);
+  GroupRef group{shard, claim.mode};
+  Entry& entry = shard.make_entry(node, *group, claim.mode.limit());
+  try {
+    if (node.depth >= 2 && node.branch->top == nullptr) {
+      shard.wake(*node.branch, shards_[home_of(claim.path)].node(claim.path.prefix(1)));
+    }
+    shard.place(entry, number);
+  } catch (...) {
+    shard.free_entry(entry);
+    throw;
+  }
+  if (node.depth == 1) {
+    // Copies that have gone quiet need no visit next time.
+    for (ShardSet s = node.replicas; s != 0; s &= s - 1) {
+      Shard& other = shards_[std::countr_zero(s)];
+      Node& copy = *other.find(claim.path);
+      if (all_empty(copy.below)) other.put_to_sleep(copy);
+    }
+  } else if (node.depth == 0) {
+    root_wide_.fetch_add(1, std::memory_order_relaxed);
+  }
+  return entry;
+}
+
+void LocalSpace::refuse_limit_clash(std::span<const Claim> claims, const detail::OwnerRef& owner) {
+  for (const Claim& claim : claims) {
+    if (claim.mode.is_exclusive()) continue;
+    Shard& shard = shards_[shard_of(claim.path.route())];
+    Node* const node = shard.find(claim.path);
+    if (node == nullptr) continue;
+    const GroupRef group{shard, claim.mode};
+    const Line* const line = Shard::existing(&node->here, *group);
+    if (line == nullptr || line->limit == claim.mode.limit()) continue;
+    const Entry& live = Entry::of_link(*line->live.next, node->depth);
+    const auto limit = [](std::uint32_t n) {
+      return n == 0 ? std::string{"no limit"} : "limit " + std::to_string(n);
+    };
+    throw LimitMismatch("contenders disagree on group '" + std::string{claim.mode.name()} +
+                        "' of " + claim.path.text() + ": " + owner_text(owner) + " asks for " +
+                        limit(claim.mode.limit()) + ", " + owner_text(live.first->owner) +
+                        " (ticket " + std::to_string(live.number) + ") has " + limit(line->limit) +
+                        "; all must use one limit");
+  }
+}
+
+// ---- Judging ----
+
+ShardSet LocalSpace::shards_of(const Entry& ticket) noexcept {
+  ShardSet set = 0;
+  for (const Entry* e = &ticket; e != nullptr; e = e->next_claim) set |= set_of(e->shard);
+  return set;
+}
+
+ShardSet LocalSpace::touches(const Entry& entry) const noexcept {
+  if (entry.depth == 0) return all_shards;
+  ShardSet set = set_of(entry.shard);
+  if (root_wide_.load(std::memory_order_relaxed) != 0) set |= set_of(0);
+  if (entry.depth == 1) return set | entry.node->replicas;
+  const Node& top = *entry.node->branch->top;  // Awake while it has live claims below.
+  return top.claims_here() != 0 ? set | set_of(top.shard) : set;
+}
+
+// What must be locked to judge the ticket, as far as can be told from what is.
+ShardSet LocalSpace::needs(const Entry& ticket, ShardSet held) const noexcept {
+  ShardSet set = shards_of(ticket);
+  if ((set & ~held) != 0) return set;
+  for (const Entry* e = &ticket; e != nullptr; e = e->next_claim) set |= touches(*e);
+  return set;
+}
+
+LocalSpace::Place LocalSpace::place_to_wait(Node& node, const Group& group,
+                                            std::uint64_t number) const noexcept {
+  const auto look = [&](Line* first, std::uint8_t shard) {
+    return Place{.line = Shard::blocking(first, group, number), .shard = shard};
+  };
+  // Of several lines the own one comes first, so that of many exclusive tickets only the first
+  // waits elsewhere.
+  if (node.here.more != nullptr && group.kind == Mode::Kind::exclusive) {
+    Line* const own = Shard::existing(&node.here, group);
+    if (own != nullptr && own->live.next->number < number) return {own, node.shard};
+  }
+  if (const Place at = look(&node.here, node.shard); at.line != nullptr) return at;
+  if (node.depth >= 2) {
+    for (Node* up = node.parent; up->depth >= 2; up = up->parent) {
+      if (const Place at = look(&up->here, node.shard); at.line != nullptr) return at;
+    }
+    Node* const top = node.branch->top;
+    if (top != nullptr && top->claims_here() != 0) {
+      if (const Place at = look(&top->here, top->shard); at.line != nullptr) return at;
+    }
+  }
+  if (node.depth >= 1 && root_wide_.load(std::memory_order_relaxed) != 0) {
+    if (const Place at = look(&shards_[0].root().here, 0); at.line != nullptr) return at;
+  }
+  if (node.depth >= 1) {
+    if (const Place at = look(node.below, node.shard); at.line != nullptr) return at;
+  }
+  const ShardSet others = node.depth == 0 ? all_shards : node.replicas;
+  for (ShardSet s = others; s != 0; s &= s - 1) {
+    const auto index = static_cast<std::uint8_t>(std::countr_zero(s));
+    Node* const copy = node.depth == 0 ? &shards_[index].root() : shards_[index].find(node);
+    if (const Place at = look(copy->below, index); at.line != nullptr) return at;
+  }
+  return {};
+}
+
+// Puts the ticket to wait for `entry`, one of its claims: for its limit when there is no line.
+void LocalSpace::queue(Entry& ticket, Entry& entry, Place place) noexcept {
+  ticket.at = &entry;
+  if (place.line == nullptr) {
+    entry.over = true;
+    place.shard = entry.shard;
+  } else {
+    stamp(*place.line, now_coarse());
+    // Late comers are last but for those that waited elsewhere before.
+    Link* where = &place.line->turns;
+    while (where->prev != &place.line->turns && where->prev->number > entry.number) {
+      where = where->prev;
+    }
+    entry.insert_before(*where);
+  }
+  ticket.turn_shard.store(place.shard, std::memory_order_relaxed);
+  ticket.phase.store(Phase::queued, std::memory_order_release);
+}
+
+bool LocalSpace::queue_if_blocked(Entry& ticket) noexcept {
+  for (Entry* e = &ticket; e != nullptr; e = e->next_claim) {
+    Place place;
+    if (e->within) place = place_to_wait(*e->node, *e->group, e->number);
+    if (place.line == nullptr && e->within) continue;
+    queue(ticket, *e, place);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace tenure::local

@@ -1,0 +1,167 @@
+// local_space.hpp: the space of one process: a lock table in 32 shards.
+//
+// A request for one path, with nothing claimed above depth 2 around it, takes one shard's lock:
+// append the ticket, look back, done. Everything else takes the locks of all shards that its claims
+// touch, in ascending order, and looks at once. A ticket that waits is in one line; whoever makes
+// the line's first number pass its own looks for the next line it has to wait in, if it holds the
+// locks for that, or else after giving back its own.
+//
+// Invariants
+//   1. A ticket is judged only with all the shards locked that its claims touch.
+//   2. No lock is held while a waiter is told, and none is taken below another: shards never nest
+//      but in ascending order, or by trying.
+//   3. `waiting` is left by one compare-exchange: a grant and a cancellation can't both win.
+//
+// Memory ordering: all but Entry::state, Entry::phase, Node::live_here and root_wide_ is guarded by
+// shard locks. state and phase are released by whoever changes them and acquired by whoever
+// cancels; the other two are written with the locks of all shards held that read them as zero.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "space/local/owners.hpp"
+#include "space/local/records.hpp"
+#include "space/local/shard.hpp"
+#include "space/local/slab.hpp"
+#include "tenure/detail/backend.hpp"
+
+namespace tenure::local {
+
+class LocalSpace final : public detail::Backend {
+ public:
+  LocalSpace();
+
+  detail::Grant request_free(const Claim& claim, const detail::OwnerRef& owner) override;
+  bool request(const detail::Ask& ask, detail::Waiter& waiter) override;
+  bool try_request(const detail::Ask& ask, detail::Grant& grant) override;
+  bool cancel(detail::Waiter& waiter) noexcept override;
+  bool release(const detail::Grant& grant) noexcept override;
+  void downgrade(detail::Grant& grant, std::span<const Claim> claims) override;
+  [[nodiscard]] std::stop_token lost(const detail::Grant& grant) override;
+  [[nodiscard]] std::vector<TicketInfo> inspect(const Path& path) override;
+  bool evict(Token token) override;
+  [[nodiscard]] detail::OwnerRef owner(const Owner& owner) override { return owners_.get(owner); }
+  void close() noexcept override;
+  void abandon() noexcept override;
+
+ private:
+  ~LocalSpace() override;
+
+  // What a call has set in motion, and finishes when it holds no lock: tickets that must be judged
+  // under other locks, and tickets whose waiters must be told.
+  struct Aftermath {
+    DueList unsettled;
+    DueList granted;
+    bool last = false;  // The backend was abandoned, and this was its last ticket.
+    [[nodiscard]] bool empty() const noexcept {
+      return unsettled.empty() && granted.empty() && !last;
+    }
+  };
+  struct Place {
+    Line* line = nullptr;
+    std::uint8_t shard = 0;
+  };
+  struct Snapshot {
+    std::vector<Ticket> tickets;
+    std::vector<Entry*> entries;  // The first entry of each.
+  };
+  enum class Fast : std::uint8_t { granted, blocked, impossible };
+
+  // A Hold's record is its ticket's first entry, or, if it was thin at first, its node (marked).
+  static detail::Grant thin_grant(Node& node, std::uint64_t number) noexcept {
+    return {.ticket = reinterpret_cast<std::byte*>(&node) + 1, .token = Token{number}};
+  }
+  static Node* thin_node(const detail::Grant& grant) noexcept {
+    auto* const record = static_cast<std::byte*>(grant.ticket);
+    const bool thin = (reinterpret_cast<std::uintptr_t>(record) & 1U) != 0;
+    return thin ? reinterpret_cast<Node*>(record - 1) : nullptr;
+  }
+  void thicken(ShardSet held);
+
+  // Sets of locks: ascending order.
+  void lock(ShardSet set) noexcept TENURE_LOCKS_A_SET;
+  void unlock(ShardSet set) noexcept TENURE_LOCKS_A_SET;
+  class Unlock {
+   public:
+    Unlock(LocalSpace& space, ShardSet set) noexcept : space_(space), set_(set) {}
+    Unlock(const Unlock&) = delete;
+    Unlock& operator=(const Unlock&) = delete;
+    ~Unlock() { space_.unlock(set_); }
+
+   private:
+    LocalSpace& space_;
+    ShardSet set_;
+  };
+
+  // Asking: one claim under one lock, any claims under all of theirs.
+  Fast request_one(const detail::Ask& ask, detail::Waiter* waiter,
+                   detail::Grant& grant) TENURE_LOCKS_A_SET;
+  bool request_all(const detail::Ask& ask, detail::Waiter* waiter, detail::Grant& grant);
+  [[nodiscard]] bool alone(const Node& node) const noexcept;
+  [[nodiscard]] static ShardSet own_shards(std::span<const Claim> claims);
+  ShardSet lock_for(std::span<const Claim> claims, ShardSet set);
+  void begin(Entry& ticket, const detail::OwnerRef& owner, State state) noexcept;
+  Entry& append(std::span<const Claim> claims, std::uint64_t number);
+  Entry& append_one(const Claim& claim, std::uint64_t number);
+  void refuse_limit_clash(std::span<const Claim> claims, const detail::OwnerRef& owner);
+  void refuse_deadlock(std::uint64_t number);
+
+  // Judging: all shards that the claims touch are locked.
+  [[nodiscard]] static ShardSet shards_of(const Entry& ticket) noexcept;
+  [[nodiscard]] ShardSet touches(const Entry& entry) const noexcept;
+  [[nodiscard]] ShardSet needs(const Entry& ticket, ShardSet held) const noexcept;
+  [[nodiscard]] Place place_to_wait(Node& node, const Group& group,
+                                    std::uint64_t number) const noexcept;
+  static void queue(Entry& ticket, Entry& entry, Place place) noexcept;
+  bool queue_if_blocked(Entry& ticket) noexcept;
+  void settle(Entry& ticket, DueList& granted) noexcept;
+  void advance(DueList& due, ShardSet held, Aftermath& after) noexcept;
+
+  // Leaving.
+  void count_out(Shard& shard, Aftermath& after) noexcept;
+  bool release_thickened(Shard& shard, Node& node, std::uint64_t number, Aftermath& after) noexcept;
+  bool release_ticket(Entry& ticket) noexcept;
+  void release_lost(Entry& ticket, Aftermath& after) noexcept;
+  static void dequeue(Entry& ticket) noexcept;
+  void withdraw(Entry& ticket) noexcept TENURE_LOCKS_A_SET;
+  void take_out(Entry& entry, DueList& due) noexcept;
+  void take_out_all(Entry& ticket, ShardSet held, Aftermath& after) noexcept;
+  void free_rest(Entry& ticket) noexcept;
+  void free_first(Entry& ticket, Aftermath& after) noexcept;
+  void remove(Entry& ticket, ShardSet held, Aftermath& after) noexcept;
+  void finish(Aftermath& after) noexcept;
+
+  Entry& replace(Entry& old, std::span<const Claim> claims, ShardSet held, Aftermath& after);
+
+  // Telling; all locks are held.
+  [[nodiscard]] static Claim claim_of(const Entry& entry);
+  [[nodiscard]] static std::vector<Claim> claims_of(const Entry& ticket);
+  [[nodiscard]] Snapshot snapshot();
+  [[nodiscard]] Entry* find_ticket(Token token);
+  template <class F>
+  void for_each_ticket(F&& visit) {
+    const auto visit_lines = [&](Line* first) {
+      for (Line* line = first; line != nullptr; line = line->more) {
+        for (Link* link = line->live.next; link != &line->live;) {
+          Entry& entry = Entry::of_link(*link, 0);
+          link = link->next;
+          if (entry.first == &entry) visit(entry);
+        }
+      }
+    };
+    visit_lines(&shards_[0].root().here);
+    for (std::size_t i = 0; i < shard_count; ++i) visit_lines(shards_[i].root().below);
+  }
+
+  SlabSource source_;
+  Shard* shards_;  // shard_count of them, made in place: each knows the others.
+  std::atomic<std::uint32_t> root_wide_ = 0;  // Live claims on the root.
+  std::atomic<std::size_t> remaining_ = 0;    // Once abandoned, live tickets.
+  Owners owners_;
+};
+
+}  // namespace tenure::local

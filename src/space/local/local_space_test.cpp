@@ -1,0 +1,42 @@
+#include "space/local/local_space.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "space/local/rehearsal.hpp"
+
+namespace tenure::local {
+namespace {
+
+// Goal: whatever is asked in whatever order, the lock table does what the rule says.
+RC_GTEST_PROP(LocalSpace, ObeysTheRuleOnEveryScript, (const std::vector<std::uint8_t>& script)) {
+  Rehearsal rehearsal;
+  rehearsal.play(script);
+}
+
+// Longer scripts than RapidCheck likes to make, so that queues build up.
+TEST(LocalSpace, ObeysTheRuleOnLongScripts) {
+  std::size_t grants = 0;
+  std::size_t waits = 0;
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random{seed};
+    std::vector<std::uint8_t> script(2000);
+    for (auto& byte : script) byte = static_cast<std::uint8_t>(random());
+    Rehearsal rehearsal;
+    ASSERT_NO_THROW(rehearsal.play(script));
+    grants += rehearsal.grants();
+    waits += rehearsal.waits();
+  }
+  // The scripts are worth something only if much is granted and much has to wait.
+  EXPECT_GT(grants, 20'000U);
+  EXPECT_GT(waits, 10'000U);
+}
+
+}  // namespace
+}  // namespace tenure::local

@@ -1,0 +1,30 @@
+#include "space/local/owners.hpp"
+
+#include <utility>
+
+namespace tenure::local {
+
+detail::OwnerRef Owners::get(const Owner& owner) {
+  if (owner.anonymous()) return nullptr;
+  detail::OwnerRef parent = get(Owner{owner.id.parent()});
+  const std::scoped_lock lock{book_->mutex};
+  std::weak_ptr<detail::OwnerState>& known = book_->states[owner.id];
+  if (detail::OwnerRef state = known.lock()) return state;
+  const auto forget = [book = book_](detail::OwnerState* state) {
+    {
+      const std::scoped_lock inner{book->mutex};
+      const auto found = book->states.find(state->owner.id);
+      // Another one may have been made since the last reference went.
+      if (found != book->states.end() && found->second.expired()) book->states.erase(found);
+    }
+    delete state;
+  };
+  auto made = std::make_unique<detail::OwnerState>();
+  made->owner = owner;
+  made->parent = std::move(parent);
+  detail::OwnerRef state{made.release(), forget};
+  known = state;
+  return state;
+}
+
+}  // namespace tenure::local

@@ -1,0 +1,247 @@
+// records.hpp: what the lock table of a local space is made of.
+//
+//   Node    a path that is claimed, or was a moment ago, or that has such paths below it
+//   Entry   a claim of a live ticket: linked into one line at its node and at each ancestor
+//   Line    at a node, the live claims of one group: those on the node itself ("here") or those
+//           below it ("below"), in ticket order; and the entries that wait for their turn there
+//   thin    a hold that needs none of this so far: the only claim of its ticket, alone at its node
+//           and with nothing claimed above or below. It is a number in the node; whoever comes into
+//           the shard with more than that in mind first makes entries of all thin holds there. So
+//           each hold costs that at most once, and most never
+//
+// The rule becomes a question with an answer in one step: an entry waits in a line while the line's
+// first number is smaller than its own. A line's waiting entries are kept in ticket order too, so
+// that whoever leaves looks only at the first of them: a release costs the same whether one
+// waits or ten thousand do, and however many tickets are above, beside or below.
+//
+// All of it is guarded by the lock of the shard that it is in.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <ctime>
+#include <limits>
+#include <memory>
+#include <stop_token>
+#include <string_view>
+
+#include "tenure/claim.hpp"
+#include "tenure/detail/backend.hpp"
+
+namespace tenure::local {
+
+inline constexpr std::uint64_t no_number = std::numeric_limits<std::uint64_t>::max();
+
+// An element of a circular list in ticket order. The list's own element has no_number, so "the
+// first number" needs no test for emptiness.
+struct Link {
+  Link* prev;
+  Link* next;
+  std::uint64_t number;
+
+  void make_list() noexcept {
+    prev = next = this;
+    number = no_number;
+  }
+  [[nodiscard]] bool empty() const noexcept { return next == this; }
+  void remove() const noexcept {
+    prev->next = next;
+    next->prev = prev;
+  }
+  void insert_before(Link& where) noexcept {
+    prev = where.prev;
+    next = &where;
+    prev->next = this;
+    where.prev = this;
+  }
+};
+
+// A mode without its limit. exclusive and shared exist once, and are not counted; others live in
+// their shard as long as it has entries of them.
+struct Group {
+  Mode::Kind kind;
+  std::string_view name;
+  std::uint32_t entries = 0;
+
+  // Of entries in any two shards.
+  [[nodiscard]] bool excludes(const Group& other) const noexcept {
+    if (this == &other) return kind == Mode::Kind::exclusive;
+    return kind != Mode::Kind::named || other.kind != Mode::Kind::named || name != other.name;
+  }
+};
+
+struct Line {
+  Link live;   // Links of entries of `group`.
+  Link turns;  // Entries that wait for the first number to pass theirs.
+  Group* group;
+  Line* more;            // Lines of other groups at the same node.
+  Link* beyond;          // The first live link that is over the limit, or &live.
+  std::uint32_t limit;   // 0: none.
+  std::uint32_t inside;  // With a limit, how many links are within it; 0 when there are none.
+  std::uint8_t depth;    // Of the node.
+  std::uint32_t batch;   // See Shard::thicken.
+  Link* last_of_batch;
+
+  void init(std::uint8_t node_depth) noexcept {
+    depth = node_depth;
+    batch = 0;
+    live.make_list();
+    turns.make_list();
+    group = nullptr;
+    more = nullptr;
+    beyond = &live;
+    limit = 0;
+    inside = 0;
+  }
+  Line& reuse(Group& next) noexcept {
+    group = &next;
+    limit = 0;
+    return *this;
+  }
+  static Line& of_live(Link& list) noexcept {
+    return *reinterpret_cast<Line*>(reinterpret_cast<std::byte*>(&list) - offsetof(Line, live));
+  }
+};
+
+struct Node {
+  std::uint64_t hash;
+  Node* parent;  // Null at the root.
+  Node* bucket;  // Next in the table's bucket.
+  Node* idle;    // Next in the shard's list of nodes that may be forgotten.
+  Node* branch;  // Depth 2 and below: the ancestor of depth 1, in this shard.
+  Node* top;     // Depth 1: the node in the path's home shard, or null while dormant (shard.hpp).
+  Line* below;   // Null until there is a child.
+  Line here;
+  Link thin;  // In the shard's list while its number is not 0.
+  Group* thin_group;
+  std::uint64_t replicas;  // Depth 1, at home: the other shards that have active children.
+  // Live claims here, thin or not. That of depth 1 at home is read by children's shards as well.
+  std::atomic<std::uint32_t> live_here;
+  std::uint32_t live_below;  // The same, below, in this shard; not kept at the root.
+  std::uint32_t uses;        // Child nodes, entries here, and holds that were thin at first.
+  std::uint16_t key_bytes;
+  std::uint8_t depth;
+  std::uint8_t shard;
+  bool listed;    // In the idle list.
+  bool external;  // Too long for a pooled record.
+
+  static Node& of_thin(Link& thin) noexcept {
+    return *reinterpret_cast<Node*>(reinterpret_cast<std::byte*>(&thin) - offsetof(Node, thin));
+  }
+  // Guarded by the lock for all who write.
+  [[nodiscard]] std::uint32_t claims_here() const noexcept {
+    return live_here.load(std::memory_order_relaxed);
+  }
+  void add_claims(int change) noexcept {
+    live_here.store(claims_here() + static_cast<std::uint32_t>(change), std::memory_order_relaxed);
+    for (Node* up = parent; up->depth > 0; up = up->parent) {
+      up->live_below += static_cast<std::uint32_t>(change);
+    }
+  }
+
+  // Follows the record, and is zero up to the next whole word.
+  [[nodiscard]] std::string_view key() const noexcept {
+    return {reinterpret_cast<const char*>(this + 1), key_bytes};
+  }
+  [[nodiscard]] bool has_key(const Path& path) const noexcept {
+    const std::string_view bytes = path.bytes();
+    if (key_bytes != bytes.size()) return false;
+    if (bytes.size() > Path::inline_bytes) return key() == bytes;
+    const char* const own = reinterpret_cast<const char*>(this + 1);
+    for (std::size_t i = 0; i < bytes.size(); i += sizeof(std::uint64_t)) {
+      std::uint64_t a = 0;
+      std::uint64_t b = 0;
+      std::memcpy(&a, own + i, sizeof a);
+      std::memcpy(&b, bytes.data() + i, sizeof b);
+      if (a != b) return false;
+    }
+    return true;
+  }
+};
+
+// What happens to a ticket, kept in its first entry.
+//
+//   state     | means                                        | leaves to
+//   ----------+----------------------------------------------+-------------------------------------
+//   waiting   | not granted yet                              | granted, cancelled
+//   (compare-exchange) granted   | held                                         | (freed),
+//   evicting: under its lock cancelled | whoever set this takes the ticket out        | (freed)
+//   evicting  | the holder is being told                     | evicted, orphaned: under its lock
+//   evicted   | out of all lines; the Hold still has it      | (freed)
+//   orphaned  | the Hold went while it was being told        | (freed)
+enum class State : std::uint8_t { waiting, granted, cancelled, evicting, evicted, orphaned };
+
+// Who may touch a waiting ticket's place in a line's `turns`.
+//   queued     guarded by the lock of `turn_shard`
+//   advancing  taken out of a line by a thread that looks where it has to wait next
+//   parked     nobody: it was cancelled meanwhile
+enum class Phase : std::uint8_t { queued, advancing, parked };
+
+// As a Link it is what waits in a line's `turns`.
+struct Entry : Link {
+  Node* node;
+  Group* group;
+  Entry* next_claim;  // The next claim of the same ticket.
+  Entry* first;       // The first claim: it stands for the ticket.
+  std::uint32_t limit;
+  std::uint8_t shard;
+  std::uint8_t depth;
+  bool within;    // Not over the limit.
+  bool over;      // The ticket waits for this limit; otherwise in a line's `turns`.
+  bool was_thin;  // Its Hold knows the node, not the entry.
+  Entry* next_due;
+
+  // Of the first entry only.
+  std::atomic<State> state;
+  std::atomic<Phase> phase;
+  std::atomic<std::uint8_t> turn_shard;
+  Entry* at;  // The claim that it waits for.
+  detail::Waiter* waiter;
+  std::atomic<std::int64_t> since;  // CLOCK_REALTIME_COARSE, ns; 0: nobody asked.
+  detail::OwnerRef owner;
+  std::unique_ptr<std::stop_source> lost;
+
+  // links()[k] is the link at the ancestor of depth k; the last one is at the node itself.
+  [[nodiscard]] Link* links() noexcept { return reinterpret_cast<Link*>(this + 1); }
+  static Entry& of_link(Link& link, std::size_t depth) noexcept {
+    return *(reinterpret_cast<Entry*>(&link - depth) - 1);
+  }
+};
+static_assert(alignof(Entry) == alignof(Link) && sizeof(Entry) % alignof(Link) == 0);
+
+// The coarse clock costs a fraction of a lock; the exact one costs more than a lock.
+inline std::int64_t now_coarse() noexcept {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+// Tickets, by their first entries: first in, first out.
+class DueList {
+ public:
+  [[nodiscard]] bool empty() const noexcept { return head_ == nullptr; }
+  void push(Entry& entry) noexcept {
+    entry.next_due = nullptr;
+    *tail_ = &entry;
+    tail_ = &entry.next_due;
+  }
+  Entry& pop() noexcept {
+    Entry& entry = *head_;
+    head_ = entry.next_due;
+    if (head_ == nullptr) tail_ = &head_;
+    return entry;
+  }
+
+  DueList() = default;
+  DueList(const DueList&) = delete;
+  DueList& operator=(const DueList&) = delete;
+
+ private:
+  Entry* head_ = nullptr;
+  Entry** tail_ = &head_;
+};
+
+}  // namespace tenure::local

@@ -1,0 +1,265 @@
+// rehearsal.hpp: plays a script of requests, releases, cancellations and the like on a local space,
+// and holds it against the rule after every step. For tests and fuzzers.
+//
+// One thread, and waiters that only take notes: each step's outcome is exact.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "space/local/local_space.hpp"
+#include "tenure/rule.hpp"
+
+namespace tenure::local {
+
+class Rehearsal {
+ public:
+  Rehearsal() = default;
+  Rehearsal(const Rehearsal&) = delete;
+  Rehearsal& operator=(const Rehearsal&) = delete;
+  ~Rehearsal() {
+    for (Actor& actor : actors_) {
+      if (actor.role == Role::waiting) space_->cancel(actor);
+      if (actor.role == Role::holding || actor.role == Role::evicted) space_->release(actor.grant);
+    }
+    space_->abandon();
+  }
+
+  // Each step takes a few bytes of the script. Throws std::logic_error when the space and the rule
+  // disagree.
+  void play(std::span<const std::uint8_t> script) {
+    Script in{script};
+    while (!in.empty()) {
+      step(in);
+      compare();
+    }
+    finish();
+  }
+
+  [[nodiscard]] std::size_t grants() const { return grants_; }
+  [[nodiscard]] std::size_t waits() const { return waits_; }
+
+ private:
+  enum class Role : std::uint8_t { idle, waiting, holding, evicted };
+  struct Actor : detail::Waiter {
+    Actor() : Waiter(&told) {}
+    Role role = Role::idle;
+    std::optional<detail::Outcome> news;
+    Ticket ticket;
+    static void told(Waiter& waiter, detail::Outcome outcome) noexcept {
+      static_cast<Actor&>(waiter).news = outcome;
+    }
+  };
+  class Script {
+   public:
+    explicit Script(std::span<const std::uint8_t> bytes) : rest_(bytes) {}
+    [[nodiscard]] bool empty() const { return rest_.empty(); }
+    std::size_t below(std::size_t limit) {
+      if (rest_.empty()) return 0;
+      const std::size_t value = rest_.front() % limit;
+      rest_ = rest_.subspan(1);
+      return value;
+    }
+
+   private:
+    std::span<const std::uint8_t> rest_;
+  };
+
+  static Claim claim(Script& in) {
+    // Depths 0 to 5, siblings in different shards, one long key.
+    static const std::array paths = {Path::of("a"),
+                                     Path::of("a", 1),
+                                     Path::of("a", 2),
+                                     Path::of("a", 1, "x"),
+                                     Path::of("a", 1, "x", "y"),
+                                     Path::of("b"),
+                                     Path::of("b", 1),
+                                     Path::of("a", 3),
+                                     Path{},
+                                     Path::of("a", 1, "x", "y", std::string(60, 'z'))};
+    static const std::array modes = {Mode::exclusive(), Mode::shared(),           Mode::group("g"),
+                                     Mode::permits(2),  Mode::group("shared", 2), Mode::permits(1)};
+    // The last modes of the table disagree with earlier ones on a limit; they come rarely.
+    const std::size_t mode = in.below(16);
+    return {paths[in.below(paths.size())], modes[mode < 12 ? mode % 4 : mode % modes.size()]};
+  }
+
+  [[noreturn]] static void disagree(const std::string& what) { throw std::logic_error(what); }
+  static void expect(bool holds, const char* what) {
+    if (!holds) disagree(what);
+  }
+
+  Actor& any(Script& in) { return actors_[in.below(actors_.size())]; }
+
+  void step(Script& in) {
+    Actor& actor = any(in);
+    switch (in.below(8)) {
+      case 0:
+      case 1:
+      case 2:
+        if (actor.role == Role::idle) request(actor, in, false);
+        break;
+      case 3:
+        if (actor.role == Role::idle) request(actor, in, true);
+        break;
+      case 4:
+      case 5: release(actor); break;
+      case 6:
+        if (in.below(3) == 0) {
+          evict(actor);
+        } else if (actor.role == Role::waiting) {
+          expect(space_->cancel(actor), "cancelling a waiting request failed");
+          forget(actor);
+        }
+        break;
+      default: downgrade(actor, in);
+    }
+  }
+
+  void request(Actor& actor, Script& in, bool only_try) {
+    std::vector<Claim> claims;
+    for (std::size_t n = in.below(4) == 3 ? 2 : 1; n > 0; --n) claims.push_back(claim(in));
+    const bool faulty = find_fault(claims).has_value();
+    const bool clash = find_limit_clash(claims, live_).has_value();
+    const Ticket newest{.number = Token{no_number}, .claims = claims, .owner = {}};
+    const bool free = tenure::granted(newest, live_);
+    actor.news.reset();
+    actor.grant = {};
+    bool got = false;
+    try {
+      if (claims.size() == 1) actor.grant = space_->request_free(claims.front(), nobody_);
+      got = actor.grant.ticket != nullptr;
+      if (!got && only_try) got = space_->try_request({claims, nobody_}, actor.grant);
+      if (!got && !only_try) got = space_->request({claims, nobody_}, actor);
+    } catch (const BadRequest&) {
+      expect(faulty, "a sound request was refused");
+      return;
+    } catch (const LimitMismatch&) {
+      expect(clash, "limits agree, but were said not to");
+      return;
+    }
+    expect(!faulty && !clash, "a request that should be refused was not");
+    expect(got == free, got ? "granted although blocked" : "not granted although free");
+    if (!got && only_try) return;
+    actor.ticket = {.number = actor.grant.token, .claims = claims, .owner = {}};
+    for (const Ticket& other : live_) {
+      expect(!conflict(other.claims, claims) || other.number < actor.ticket.number,
+             "a later ticket has a smaller number than one it conflicts with");
+      expect(other.number != actor.ticket.number, "a number was given twice");
+    }
+    live_.push_back(actor.ticket);
+    actor.role = got ? Role::holding : Role::waiting;
+    ++(got ? grants_ : waits_);
+  }
+
+  void release(Actor& actor) {
+    if (actor.role != Role::holding && actor.role != Role::evicted) return;
+    const bool held = space_->release(actor.grant);
+    expect(held == (actor.role == Role::holding), "release told wrongly whether it was held");
+    forget(actor);
+  }
+
+  void evict(Actor& actor) {
+    const bool live = actor.role == Role::waiting || actor.role == Role::holding;
+    expect(space_->evict(actor.ticket.number) == live, "evict told wrongly whether it was there");
+    if (actor.role == Role::waiting) {
+      expect(actor.news == detail::Outcome::evicted, "an evicted waiter was not told");
+      forget(actor);
+    } else if (actor.role == Role::holding) {
+      expect(space_->lost(actor.grant).stop_requested(), "an evicted holder was not told");
+      std::erase(live_, actor.ticket);
+      actor.role = Role::evicted;
+    }
+  }
+
+  void downgrade(Actor& actor, Script& in) {
+    if (actor.role != Role::holding) return;
+    std::vector<Claim> wanted;
+    for (std::size_t n = 1 + in.below(2); n > 0; --n) wanted.push_back(claim(in));
+    const auto others = [&] {
+      std::vector<Ticket> rest = live_;
+      std::erase(rest, actor.ticket);
+      return rest;
+    }();
+    const bool allowed = !find_fault(wanted) && !find_downgrade_fault(actor.ticket.claims, wanted);
+    const bool clash = allowed && find_limit_clash(wanted, others).has_value();
+    try {
+      space_->downgrade(actor.grant, wanted);
+    } catch (const BadRequest&) {
+      expect(!allowed, "a downgrade that the rule allows was refused");
+      return;
+    } catch (const LimitMismatch&) {
+      expect(clash, "limits agree, but were said not to");
+      return;
+    }
+    expect(allowed && !clash, "a downgrade that should be refused was not");
+    expect(actor.grant.token == actor.ticket.number, "a downgrade changed the number");
+    std::erase(live_, actor.ticket);
+    actor.ticket.claims = wanted;
+    live_.push_back(actor.ticket);
+  }
+
+  void forget(Actor& actor) {
+    std::erase(live_, actor.ticket);
+    actor.ticket = {};
+    actor.role = Role::idle;
+  }
+
+  // Who holds and who waits is what the rule says, and inspection says the same.
+  void compare() {
+    for (Actor& actor : actors_) {
+      if (actor.role == Role::waiting && actor.news == detail::Outcome::granted) {
+        actor.role = Role::holding;
+        ++grants_;
+      }
+      if (actor.role != Role::waiting && actor.role != Role::holding) continue;
+      const bool should = tenure::granted(actor.ticket, live_);
+      expect(should == (actor.role == Role::holding),
+             should ? "a ticket waits although the rule grants it"
+                    : "a ticket holds although the rule does not grant it");
+    }
+    if (++comparisons_ % 8 != 0) return;
+    std::vector<Ticket> seen;
+    for (const TicketInfo& info : space_->inspect({})) seen.push_back(sorted(info.ticket));
+    std::vector<Ticket> known;
+    for (const Ticket& ticket : live_) known.push_back(sorted(ticket));
+    std::ranges::sort(known, {}, &Ticket::number);
+    expect(seen == known, "inspection shows other tickets than there are");
+  }
+
+  static Ticket sorted(Ticket ticket) {
+    std::ranges::sort(ticket.claims, {}, &Claim::path);
+    return ticket;
+  }
+
+  void finish() {
+    for (std::size_t round = 0; round < actors_.size() && !live_.empty(); ++round) {
+      for (Actor& actor : actors_) {
+        release(actor);
+        compare();
+      }
+    }
+    for (Actor& actor : actors_) release(actor);
+    expect(live_.empty(), "somebody still waits when nobody holds");
+    expect(space_->inspect({}).empty(), "something was left behind");
+  }
+
+  LocalSpace* space_ = new LocalSpace;
+  detail::OwnerRef nobody_;
+  std::deque<Actor> actors_ = std::deque<Actor>(8);
+  std::vector<Ticket> live_;
+  std::size_t grants_ = 0;
+  std::size_t waits_ = 0;
+  std::size_t comparisons_ = 0;
+};
+
+}  // namespace tenure::local

@@ -1,0 +1,282 @@
+#include "space/local/shard.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+namespace tenure::local {
+
+Shard::Shard(SlabSource& source, Shard* shards, std::uint8_t index)
+    : shards_(shards),
+      index_(index),
+      root_{},
+      nodes_(source, sizeof(Node) + pooled_key),
+      lines_(source, sizeof(Line)),
+      entries_{Pool{source, sizeof(Entry) + pool_links[0] * sizeof(Link)},
+               Pool{source, sizeof(Entry) + pool_links[1] * sizeof(Link)},
+               Pool{source, sizeof(Entry) + pool_links[2] * sizeof(Link)},
+               Pool{source, sizeof(Entry) + pool_links[3] * sizeof(Link)}} {
+  thin_.make_list();
+  root_.here.init(0);
+  root_.shard = index;
+  below(root_);
+}
+
+// The space frees no shard while a ticket lives, so only idle nodes are left; pooled ones go with
+// the source.
+Shard::~Shard() {
+  table_.for_each([](Node& node) {
+    if (node.external) std::free(&node);
+  });
+}
+
+Group& Shard::group(const Mode& mode) {
+  if (mode.is_exclusive()) return exclusive_group;
+  if (mode.kind() == Mode::Kind::shared) return shared_group;
+  const auto [at, made] =
+      groups_.try_emplace(std::string{mode.name()}, Group{.kind = mode.kind(), .name = {}});
+  if (made) at->second.name = at->first;
+  return at->second;
+}
+
+// ---- Nodes ----
+
+Node& Shard::node(const Path& path) {
+  Node* const found = find(path);
+  return found != nullptr ? *found : make_node(path);
+}
+
+Node& Shard::make_node(const Path& path) {
+  Node& parent = node(path.parent());
+  below(parent);
+  const std::string_view key = path.bytes();
+  const bool external = key.size() > pooled_key;
+  const std::size_t words = (key.size() + 7) / 8 * 8;
+  void* const memory = external ? std::malloc(sizeof(Node) + words) : nodes_.take();
+  if (memory == nullptr) throw std::bad_alloc{};
+  auto* const node = new (memory) Node{};
+  node->hash = path.hash();
+  node->parent = &parent;
+  node->key_bytes = static_cast<std::uint16_t>(key.size());
+  node->depth = static_cast<std::uint8_t>(path.depth());
+  node->here.init(node->depth);
+  node->shard = index_;
+  node->external = external;
+  auto* const bytes = reinterpret_cast<char*>(node + 1);
+  std::ranges::fill_n(std::ranges::copy(key, bytes).out, static_cast<long>(words - key.size()),
+                      '\0');
+  if (node->depth == 1) {
+    node->top = shard_of(path.route()) == index_ ? node : nullptr;
+  } else {
+    node->branch = node->depth == 2 ? &parent : parent.branch;
+  }
+  ++parent.uses;
+  try {
+    table_.insert(*node);
+  } catch (...) {
+    free_node(*node);
+    throw;
+  }
+  enlist(*node);
+  return *node;
+}
+
+void Shard::free_node(Node& node) noexcept {
+  Node& parent = *node.parent;
+  free_lines(node.here.more);
+  free_lines(node.below);
+  if (node.external) {
+    std::free(&node);
+  } else {
+    nodes_.give(&node);
+  }
+  no_longer_used(parent);
+}
+
+// A node stays listed while it is used again; trim() finds that out. So the hot path, a path that
+// is locked and released over and over, never touches the list.
+void Shard::enlist(Node& node) noexcept {
+  append_idle(node);
+  trim(node);
+}
+
+void Shard::append_idle(Node& node) noexcept {
+  node.listed = true;
+  node.idle = nullptr;
+  *newest_idle_ = &node;
+  newest_idle_ = &node.idle;
+  ++idle_;
+}
+
+void Shard::trim(const Node& keep) noexcept {
+  // While the pool is sparse two go for each that comes, so that the slabs they pin are given back.
+  std::size_t rounds = nodes_.sparse() ? 2 : 1;
+  while (rounds-- > 0 && oldest_idle_ != &keep && (idle_ > max_idle || nodes_.sparse())) {
+    Node& node = *oldest_idle_;
+    oldest_idle_ = node.idle;
+    if (oldest_idle_ == nullptr) newest_idle_ = &oldest_idle_;
+    --idle_;
+    node.listed = false;
+    if (node.uses == 0) forget(node);
+  }
+}
+
+// A copy of a name that home knows of needs home's lock too. Waiting for it here could deadlock; if
+// it isn't free the node waits for the next round.
+void Shard::forget(Node& node) noexcept {
+  if (node.top != nullptr && node.top != &node) {
+    Shard& home = shards_[node.top->shard];
+    if (!home.lock.try_lock()) {
+      append_idle(node);
+      return;
+    }
+    put_to_sleep(node);
+    home.lock.unlock();
+  }
+  if (node.replicas != 0) return;  // Listed again when the last copy goes to sleep.
+  table_.erase(node);
+  free_node(node);
+}
+
+void Shard::put_to_sleep(Node& copy) noexcept {
+  Node& top = *std::exchange(copy.top, nullptr);
+  Shard& home = shards_[top.shard];
+  top.replicas &= ~set_of(index_);
+  if (top.replicas == 0 && top.uses == 0 && !top.listed) home.append_idle(top);
+}
+
+void Shard::wake(Node& copy, Node& top) noexcept {
+  copy.top = &top;
+  top.replicas |= set_of(index_);
+}
+
+// ---- Lines ----
+
+Line& Shard::below(Node& node) {
+  if (node.below == nullptr) {
+    auto* const line = static_cast<Line*>(lines_.take());
+    line->init(node.depth);
+    node.below = line;
+  }
+  return *node.below;
+}
+
+void Shard::free_lines(Line* first) noexcept {
+  while (first != nullptr) lines_.give(std::exchange(first, first->more));
+}
+
+Line* Shard::existing(Line* first, const Group& group) noexcept {
+  for (Line* line = first; line != nullptr; line = line->more) {
+    if (!line->live.empty() && line->group == &group) return line;
+  }
+  return nullptr;
+}
+
+Line& Shard::line_of_several(Line& first, Group& group) {
+  Line* unused = nullptr;
+  Line* last = &first;
+  for (Line* line = &first; line != nullptr; line = line->more) {
+    if (line->live.empty()) {
+      if (unused == nullptr) unused = line;
+    } else if (line->group == &group) {
+      return *line;
+    }
+    last = line;
+  }
+  if (unused == nullptr) {
+    unused = static_cast<Line*>(lines_.take());
+    unused->init(first.depth);
+    last->more = unused;
+  }
+  return unused->reuse(group);
+}
+
+// ---- Entries ----
+
+// In ticket order, so that each line is passed over once at the most: the next goes behind the
+// last.
+void Shard::thicken_all() {
+  ++batch_;
+  while (!thin_.empty()) {
+    Node& node = Node::of_thin(*thin_.next);
+    Entry& entry = make_entry(node, *node.thin_group, 0);
+    entry.was_thin = true;
+    entry.state.store(State::granted, std::memory_order_relaxed);
+    entry.since.store(0, std::memory_order_relaxed);
+    const std::uint64_t number = node.thin.number;
+    try {
+      place(entry, number);
+    } catch (...) {
+      free_entry(entry);
+      throw;
+    }
+    Node* at = &node;
+    for (std::size_t k = entry.depth + 1U; k-- > 0; at = at->parent) {
+      Line* const line = existing(k == entry.depth ? &at->here : at->below, *entry.group);
+      line->batch = batch_;
+      line->last_of_batch = &entry.links()[k];
+    }
+    node.thin.number = 0;
+    node.thin.remove();
+    node.add_claims(-1);  // place() counted it again.
+  }
+  // An older batch's last link may be gone.
+  ++batch_;
+}
+
+Entry* Shard::thickened(Node& node, std::uint64_t number) noexcept {
+  for (Line* line = &node.here; line != nullptr; line = line->more) {
+    for (Link* link = line->live.next; link->number <= number; link = link->next) {
+      if (link->number == number) return &Entry::of_link(*link, node.depth);
+    }
+  }
+  return nullptr;
+}
+
+void Shard::undo_place(Entry& entry, std::size_t from) noexcept {
+  DueList nobody;  // The lock was held all the time.
+  if (entry.limit != 0) leave_limit(*existing(&entry.node->here, *entry.group), entry, nobody);
+  for (std::size_t k = from; k <= entry.depth; ++k) entry.links()[k].remove();
+}
+
+void Shard::call_turns(Line& line, DueList& due) noexcept {
+  while (!line.turns.empty() && line.turns.next->number <= line.live.next->number) {
+    auto& next = static_cast<Entry&>(*line.turns.next);
+    next.Link::remove();
+    due.push(*next.first);
+  }
+}
+
+void Shard::enter_limit(Line& line, Entry& entry) noexcept {
+  Link& link = entry.links()[entry.depth];
+  line.limit = entry.limit;
+  entry.within = true;
+  if (line.inside < line.limit) {
+    ++line.inside;
+  } else if (link.next == line.beyond || link.number > line.beyond->number) {
+    entry.within = false;
+    if (link.next == line.beyond) line.beyond = &link;
+  } else {
+    // A downgraded ticket, older than some that were within. Those wait: it held all of the path.
+    line.beyond = line.beyond->prev;
+    Entry::of_link(*line.beyond, entry.depth).within = false;
+  }
+}
+
+void Shard::leave_limit(Line& line, Entry& entry, DueList& due) noexcept {
+  Link& link = entry.links()[entry.depth];
+  if (!entry.within) {
+    if (line.beyond == &link) line.beyond = link.next;
+  } else if (line.beyond == &line.live) {
+    --line.inside;
+  } else {
+    Entry& next = Entry::of_link(*line.beyond, entry.depth);
+    line.beyond = line.beyond->next;
+    next.within = true;
+    if (std::exchange(next.over, false)) due.push(*next.first);
+  }
+}
+
+}  // namespace tenure::local

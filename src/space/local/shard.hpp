@@ -1,0 +1,285 @@
+// shard.hpp: one part of the lock table, with its lock.
+//
+// A path's shard is chosen by its first two segments, so that siblings below one name (`book/1`,
+// `book/2`) do not meet, while everything from depth 2 downwards is in one shard with what is below
+// it. What is above depth 2 is in several:
+//
+//   node        | at home (the shard of the path itself)     | in another shard that has children
+//   ------------+--------------------------------------------+------------------------------------
+//   the root    | shard 0: `here`; every shard: its `below`  |
+//   depth 1     | `here`, `live_here`, `replicas`, `below`   | its `below`, and `top`: the one at
+//   home depth >= 2  | all                                        | never
+//
+// A child reads `top->live_here` under its own shard's lock only. A claim on the name raises that
+// and visits, with all locks held, each shard in `replicas`: so either it sees the child, or the
+// child sees it. A copy whose `top` is null is dormant: home does not know of it, and the first
+// child to come wakes it with both locks held. Numbers are handed out a shard, and whoever holds
+// several locks takes the largest and writes it back to all: of two tickets that conflict the later
+// has the larger number, and nothing is shared by those that don't.
+//
+// Thread safety: everything is guarded by `lock`; `live_here` may also be read by others.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+
+#include "space/local/records.hpp"
+#include "space/local/shard_lock.hpp"
+#include "space/local/slab.hpp"
+#include "space/local/table.hpp"
+
+namespace tenure::local {
+
+inline constexpr std::size_t shard_count = 32;  // At most 64: sets of shards are bit masks.
+inline constexpr unsigned shard_bits = 6;       // Of a number: which shard handed it out.
+using ShardSet = std::uint64_t;
+inline constexpr ShardSet all_shards = (ShardSet{1} << shard_count) - 1;
+
+constexpr std::uint8_t shard_of(std::uint32_t route) noexcept {
+  return static_cast<std::uint8_t>(route % shard_count);
+}
+constexpr ShardSet set_of(std::uint8_t shard) noexcept { return ShardSet{1} << shard; }
+
+// The same in every space, and never forgotten.
+inline constinit Group exclusive_group{.kind = Mode::Kind::exclusive, .name = {}};
+inline constinit Group shared_group{.kind = Mode::Kind::shared, .name = {}};
+
+class alignas(128) Shard {
+ public:
+  // Idle nodes kept a shard, so that a path in use is not built anew each time.
+  static constexpr std::size_t max_idle = 96;
+  static constexpr std::size_t max_idle_key = 256;
+
+  // `shards` are all those of the space, this one included.
+  Shard(SlabSource& source, Shard* shards, std::uint8_t index);
+  Shard(const Shard&) = delete;
+  Shard& operator=(const Shard&) = delete;
+  ~Shard();
+
+  ShardLock lock;
+
+  // The rest requires `lock`.
+  [[nodiscard]] Node* find(const Path& path) const noexcept {
+    return path.is_root() ? const_cast<Node*>(&root_) : table_.find(path);
+  }
+  // Finds or makes the node and its ancestors. A new one of depth 1 away from home is dormant.
+  [[nodiscard]] Node& node(const Path& path);
+  // This shard's copy of a node of depth 1, which it must have.
+  [[nodiscard]] Node* find(const Node& other) const noexcept { return table_.find(other); }
+  [[nodiscard]] Node& root() noexcept { return root_; }
+
+  // The group of `mode` in this shard; made when it is new, for GroupRef to give back.
+  [[nodiscard]] Group& group(const Mode& mode);
+  void forget_if_unused(const Group& group) noexcept {
+    if (group.kind == Mode::Kind::named && group.entries == 0) {
+      groups_.erase(groups_.find(std::string{group.name}));
+    }
+  }
+
+  // A new entry in no line. Its number and place are set by place().
+  [[nodiscard]] Entry& make_entry(Node& node, Group& group, std::uint32_t limit);
+  // Links the entry into its lines, in order. Throws std::bad_alloc; it is then in none.
+  void place(Entry& entry, std::uint64_t number);
+  // Takes it out of all its lines; the entries whose turn has come there are added to `due`.
+  void take_out(Entry& entry, DueList& due) noexcept;
+  void free_entry(Entry& entry) noexcept;
+
+  // A thin hold, unless anything is claimed at the node, above it in this shard or below it: then
+  // 0.
+  [[nodiscard]] std::uint64_t take_thin(Node& node, Group& group) noexcept;
+  void give_thin(Node& node) noexcept;
+  // Makes entries of all thin holds.
+  void thicken() {
+    if (!thin_.empty()) thicken_all();
+  }
+  // The entry that was made of the thin hold of this number, or null when it is gone.
+  [[nodiscard]] static Entry* thickened(Node& node, std::uint64_t number) noexcept;
+  void no_longer_used(Node& node) noexcept;
+
+  // The line at `first` in which an entry of `group` and `number` waits, or null.
+  static Line* blocking(Line* first, const Group& group, std::uint64_t number) noexcept {
+    for (Line* line = first; line != nullptr; line = line->more) {
+      if (line->live.next->number < number && line->group->excludes(group)) return line;
+    }
+    return nullptr;
+  }
+  // The line of `group` at `first` when it has live entries, or null.
+  static Line* existing(Line* first, const Group& group) noexcept;
+
+  // A copy of a name in this shard that has no live claims below it goes to sleep; `home` is held.
+  void put_to_sleep(Node& copy) noexcept;
+  // Makes home know of it; `home` is held.
+  void wake(Node& copy, Node& top) noexcept;
+
+  std::uint64_t counter = 0;  // The largest number handed out or seen, without its shard.
+  std::size_t tickets = 0;    // Live tickets whose first entry is here.
+  bool closed = false;
+  bool abandoned = false;
+
+ private:
+  static constexpr std::size_t entry_pools = 4;
+  static constexpr std::array<std::size_t, entry_pools> pool_links = {4, 8, 16,
+                                                                      Path::max_depth + 1};
+  static constexpr std::size_t pooled_key = 32;
+
+  static std::size_t pool_for(std::size_t depth) noexcept {
+    if (depth < pool_links[0]) [[likely]]
+      return 0;
+    std::size_t pool = 1;
+    while (pool_links[pool] <= depth) ++pool;
+    return pool;
+  }
+  Node& make_node(const Path& path);
+  void free_node(Node& node) noexcept;
+  void enlist(Node& node) noexcept;
+  void append_idle(Node& node) noexcept;
+  void trim(const Node& keep) noexcept;
+  void forget(Node& node) noexcept;
+  Line& line(Line& first, Group& group) {
+    if (first.more == nullptr) [[likely]] {
+      if (first.live.empty()) return first.reuse(group);
+      if (first.group == &group) return first;
+    }
+    return line_of_several(first, group);
+  }
+  Line& line_of_several(Line& first, Group& group);
+  Line& below(Node& node);
+  void free_lines(Line* first) noexcept;
+  void insert_in_order(Line& line, Link& link) const noexcept {
+    Link& list = line.live;
+    Link* where = &list;
+    // New tickets have the largest number; others have to look for their place.
+    if (list.prev != &list && list.prev->number > link.number) [[unlikely]] {
+      where = line.batch == batch_ ? line.last_of_batch->next : list.next;
+      while (where->number < link.number) where = where->next;
+    }
+    link.insert_before(*where);
+  }
+  void thicken_all();
+  static void undo_place(Entry& entry, std::size_t from) noexcept;
+  static void call_turns(Line& line, DueList& due) noexcept;
+  static void enter_limit(Line& line, Entry& entry) noexcept;
+  static void leave_limit(Line& line, Entry& entry, DueList& due) noexcept;
+
+  Shard* shards_;
+  Link thin_;                // Nodes with a thin hold, by Node::thin, in ticket order.
+  std::uint32_t batch_ = 1;  // Of thicken_all; lines have 0 or an older one.
+  std::uint8_t index_;
+  Node root_;
+  NodeTable table_;
+  Pool nodes_;
+  Pool lines_;
+  std::array<Pool, entry_pools> entries_;
+  std::unordered_map<std::string, Group> groups_;
+  Node* oldest_idle_ = nullptr;
+  Node** newest_idle_ = &oldest_idle_;
+  std::size_t idle_ = 0;
+};
+
+inline Entry& Shard::make_entry(Node& node, Group& group, std::uint32_t limit) {
+  auto* const entry = new (entries_[pool_for(node.depth)].take()) Entry;
+  entry->node = &node;
+  entry->group = &group;
+  entry->next_claim = nullptr;
+  entry->first = entry;
+  entry->limit = limit;
+  entry->shard = index_;
+  entry->depth = node.depth;
+  entry->within = true;
+  entry->over = false;
+  entry->was_thin = false;
+  ++node.uses;
+  if (group.kind == Mode::Kind::named) ++group.entries;
+  return *entry;
+}
+
+inline void Shard::free_entry(Entry& entry) noexcept {
+  const std::size_t pool = pool_for(entry.depth);
+  Group& group = *entry.group;
+  no_longer_used(*entry.node);
+  entry.~Entry();
+  entries_[pool].give(&entry);
+  if (group.kind == Mode::Kind::named) {
+    --group.entries;
+    forget_if_unused(group);
+  }
+}
+
+inline void Shard::no_longer_used(Node& node) noexcept {
+  if (--node.uses == 0 && !node.listed && node.depth > 0) enlist(node);
+}
+
+inline void Shard::place(Entry& entry, std::uint64_t number) {
+  entry.number = number;
+  Link* const links = entry.links();
+  Node* node = entry.node;
+  std::size_t k = entry.depth;
+  Line* at = &line(node->here, *entry.group);
+  try {
+    for (;; at = &line(*node->below, *entry.group)) {
+      links[k].number = number;
+      insert_in_order(*at, links[k]);
+      if (k == entry.depth && entry.limit != 0) enter_limit(*at, entry);
+      if (k == 0) break;
+      --k;
+      node = node->parent;
+    }
+  } catch (...) {
+    undo_place(entry, k + 1);
+    throw;
+  }
+  if (entry.depth > 0) entry.node->add_claims(1);
+}
+
+inline std::uint64_t Shard::take_thin(Node& node, Group& group) noexcept {
+  if (node.claims_here() != 0 || node.live_below != 0) return 0;
+  for (const Node* up = node.parent; up->depth >= 2; up = up->parent) {
+    if (up->claims_here() != 0) return 0;
+  }
+  node.thin.number = (++counter << shard_bits) | index_;
+  node.thin.insert_before(thin_);
+  node.thin_group = &group;
+  node.add_claims(1);
+  ++node.uses;
+  ++tickets;
+  return node.thin.number;
+}
+
+inline void Shard::give_thin(Node& node) noexcept {
+  node.thin.number = 0;
+  node.thin.remove();
+  node.add_claims(-1);
+  no_longer_used(node);
+}
+
+inline void Shard::take_out(Entry& entry, DueList& due) noexcept {
+  Link* const links = entry.links();
+  if (entry.limit != 0) leave_limit(*existing(&entry.node->here, *entry.group), entry, due);
+  for (std::size_t k = 0; k <= entry.depth; ++k) {
+    links[k].remove();
+    Link& list = *links[k].prev;
+    if (list.number != no_number) continue;  // It was not the first.
+    if (Line& line = Line::of_live(list); !line.turns.empty()) [[unlikely]]
+      call_turns(line, due);
+  }
+  if (entry.depth > 0) entry.node->add_claims(-1);
+}
+
+// A group for as long as a request looks at it; what has entries then stays.
+class GroupRef {
+ public:
+  GroupRef(Shard& shard, const Mode& mode) : shard_(shard), group_(shard.group(mode)) {}
+  GroupRef(const GroupRef&) = delete;
+  GroupRef& operator=(const GroupRef&) = delete;
+  ~GroupRef() { shard_.forget_if_unused(group_); }
+  Group& operator*() const noexcept { return group_; }
+
+ private:
+  Shard& shard_;
+  Group& group_;
+};
+
+}  // namespace tenure::local

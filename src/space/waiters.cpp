@@ -1,0 +1,77 @@
+// How those who wait are told: threads that sleep, and coroutines that are due.
+#include <chrono>
+#include <ctime>
+
+#include "base/futex.hpp"
+#include "tenure/detail/backend.hpp"
+#include "tenure/detail/sync_waiter.hpp"
+#include "tenure/error.hpp"
+
+namespace tenure::detail {
+
+void throw_outcome(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::granted: return;
+    case Outcome::closed: throw Closed("the space was closed while the request waited");
+    case Outcome::evicted: throw Evicted("the request was evicted while it waited");
+  }
+}
+
+void SyncWaiter::finish(Word word) noexcept {
+  // The waiter may be gone right after the store.
+  std::atomic<std::uint32_t>* const address = &word_;
+  word_.store(word, std::memory_order_release);
+  base::futex_wake(address, 1);
+}
+
+void SyncWaiter::on_done(Waiter& waiter, Outcome outcome) noexcept {
+  auto& self = static_cast<SyncWaiter&>(waiter);
+  self.outcome_ = outcome;
+  self.finish(done_);
+}
+
+void SyncWaiter::wait() noexcept {
+  while (!finished()) base::futex_wait(&word_, waiting);
+}
+
+void SyncWaiter::wait_for(std::chrono::nanoseconds time) noexcept {
+  const auto until = std::chrono::steady_clock::now().time_since_epoch() + time;
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(until);
+  const timespec deadline{.tv_sec = static_cast<time_t>(seconds.count()),
+                          .tv_nsec = static_cast<long>((until - seconds).count())};
+  base::futex_wait(&word_, waiting, &deadline);
+}
+
+namespace {
+
+// Of this thread. `tail` is meaningful while `head` is set.
+struct ResumeQueue {
+  Resumable* head;
+  Resumable* tail;
+  int scopes;
+};
+thread_local constinit ResumeQueue due{};
+
+}  // namespace
+
+void resume_soon(Resumable& coroutine) noexcept {
+  const ResumeScope scope;
+  coroutine.next = nullptr;
+  (due.head == nullptr ? due.head : due.tail->next) = &coroutine;
+  due.tail = &coroutine;
+}
+
+ResumeScope::ResumeScope() noexcept { ++due.scopes; }
+
+ResumeScope::~ResumeScope() {
+  if (due.scopes == 1) {
+    while (due.head != nullptr) {
+      Resumable& next = *due.head;
+      due.head = next.next;
+      next.handle.resume();  // Its frame, and `next` with it, may be gone after this.
+    }
+  }
+  --due.scopes;
+}
+
+}  // namespace tenure::detail
