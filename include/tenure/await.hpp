@@ -15,9 +15,11 @@
 #include <concepts>
 #include <coroutine>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <type_traits>
 #include <utility>
 
 #include "tenure/detail/backend.hpp"
@@ -140,7 +142,7 @@ class StoppableAwaiter : protected Waiter, protected Resumable {
     StoppableAwaiter* self;
     void operator()() const noexcept {
       const ResumeScope scope;
-      if (!self->backend_->cancel(*self)) return;
+      if (!cancel(self->backend_, *self)) return;
       self->stopped_ = true;
       self->end();
     }
@@ -171,19 +173,21 @@ class StoppableAwaiter : protected Waiter, protected Resumable {
 template <class Executor = void>
 class [[nodiscard]] AsyncLock {
  public:
-  AsyncLock(detail::Backend* backend, const detail::OwnerRef& owner, Request request,
-            ResumeOn<Executor> on)
-      : backend_(backend), owner_(owner), request_(std::move(request)), on_(std::move(on)) {}
+  AsyncLock(const std::shared_ptr<detail::Backend>& backend, const detail::OwnerRef& owner,
+            Request request, ResumeOn<Executor> on)
+      : backend_(&backend), owner_(owner), request_(std::move(request)), on_(std::move(on)) {}
 
   detail::Awaiter<Executor> operator co_await() && {
-    return {backend_, owner_, std::move(request_), std::move(on_)};
+    return {backend_->get(), owner_, std::move(request_), std::move(on_)};
   }
-  // As an Asio operation; defined in tenure/asio.hpp.
+  // As an Asio operation, which has an executor already; defined in tenure/asio.hpp. No pointers:
+  // an awaitable asks whether this may be called with one to its frame, which is no token.
   template <class CompletionToken>
+    requires(std::is_void_v<Executor> && !std::is_pointer_v<CompletionToken>)
   auto operator()(CompletionToken&& token) &&;
 
  private:
-  detail::Backend* backend_;
+  const std::shared_ptr<detail::Backend>* backend_;  // The Locker's: an operation shares it.
   detail::OwnerRef owner_;
   Request request_;
   [[no_unique_address]] ResumeOn<Executor> on_;

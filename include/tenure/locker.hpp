@@ -100,14 +100,14 @@ class Locker {
 
   // co_await these in the expression that makes them.
   [[nodiscard]] AsyncLock<> async_lock(Request request) const {
-    return {backend_.get(), owner_, std::move(request), {}};
+    return {backend_, owner_, std::move(request), {}};
   }
   [[nodiscard]] StoppableLock<> async_lock(Request request, std::stop_token stop) const {
     return {backend_.get(), owner_, std::move(request), {}, std::move(stop)};
   }
   template <class Executor>
   [[nodiscard]] AsyncLock<Executor> async_lock(Request request, ResumeOn<Executor> on) const {
-    return {backend_.get(), owner_, std::move(request), std::move(on)};
+    return {backend_, owner_, std::move(request), std::move(on)};
   }
   template <class Executor>
   [[nodiscard]] StoppableLock<Executor> async_lock(Request request, std::stop_token stop,

@@ -5,24 +5,28 @@
 
 namespace tenure {
 
+// Both: the Locker may be gone when the wait is over, if its Space was destroyed meanwhile.
+
 Hold Locker::wait(const Request& request) const {
+  detail::Backend* const backend = backend_.get();
   detail::SyncWaiter waiter;
-  if (!backend_->request(ask(request), waiter)) waiter.wait();
+  if (!backend->request(ask(request), waiter)) waiter.wait();
   waiter.throw_unless_granted();
-  return detail::HoldAccess::make(backend_.get(), waiter.grant);
+  return detail::HoldAccess::make(backend, waiter.grant);
 }
 
 std::optional<Hold> Locker::wait(const Request& request, detail::TimeLeft left,
                                  std::stop_token stop) const {
   using std::chrono::nanoseconds;
   if (stop.stop_requested()) return std::nullopt;
+  detail::Backend* const backend = backend_.get();
   if (const detail::Grant grant = if_free(request); grant.ticket != nullptr) {
-    return detail::HoldAccess::make(backend_.get(), grant);
+    return detail::HoldAccess::make(backend, grant);
   }
   detail::SyncWaiter waiter;
-  if (!backend_->request(ask(request), waiter)) {
-    const auto take_back = [this, &waiter]() noexcept {
-      if (backend_->cancel(waiter)) waiter.set_cancelled();
+  if (!backend->request(ask(request), waiter)) {
+    const auto take_back = [backend, &waiter]() noexcept {
+      if (detail::cancel(backend, waiter)) waiter.set_cancelled();
     };
     const std::stop_callback on_stop{std::move(stop), take_back};
     while (!waiter.finished()) {
@@ -38,7 +42,7 @@ std::optional<Hold> Locker::wait(const Request& request, detail::TimeLeft left,
   }
   if (waiter.was_cancelled()) return std::nullopt;
   waiter.throw_unless_granted();
-  return detail::HoldAccess::make(backend_.get(), waiter.grant);
+  return detail::HoldAccess::make(backend, waiter.grant);
 }
 
 }  // namespace tenure

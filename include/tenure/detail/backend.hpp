@@ -2,9 +2,11 @@
 // it.
 //
 // A request that is not granted at once leaves a Waiter with the backend; exactly one of these then
-// happens to it: done() is called once, or cancel() returns true.
+// happens to it: done() is called once, or cancel() returns true. Until then its ticket keeps the
+// backend alive; after that only a grant does.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <coroutine>
 #include <cstdint>
@@ -45,8 +47,18 @@ enum class Outcome : std::uint8_t { granted, closed, evicted };
 struct Waiter {
   using Done = void (*)(Waiter&, Outcome) noexcept;
   explicit Waiter(Done call) noexcept : done(call) {}
+
   Done done;
   Grant grant;
+
+  // For the backend. Whoever sets `decided` says how the wait ends: by a grant, a cancellation, an
+  // eviction or the end of the space. It is here and not in the ticket so that a cancellation that
+  // comes too late need not look at a ticket that may be gone.
+  std::atomic<bool> decided = false;
+  Waiter* next = nullptr;
+  [[nodiscard]] bool decide() noexcept {
+    return !decided.exchange(true, std::memory_order_acq_rel);
+  }
 };
 
 struct HoldAccess;  // See hold.hpp.
@@ -72,8 +84,8 @@ class Backend {
   virtual bool request(const Ask& ask, Waiter& waiter) = 0;
   // The same without waiting: nothing is queued, and nobody sees that it was tried.
   virtual bool try_request(const Ask& ask, Grant& grant) = 0;
-  // True: the waiter is out, and done() will not be called. False: done() was, or is being, called.
-  virtual bool cancel(Waiter& waiter) noexcept = 0;
+  // Takes the waiter's request out; the caller has decided its end (see cancel() below).
+  virtual void withdraw(Waiter& waiter) noexcept = 0;
   // False: it was not held any more (evicted). Either way the grant is used up.
   virtual bool release(const Grant& grant) noexcept = 0;
   virtual void downgrade(Grant& grant, std::span<const Claim> claims) = 0;
@@ -89,6 +101,14 @@ class Backend {
  protected:
   virtual ~Backend() = default;
 };
+
+// True: the waiter is out, and done() will not be called. False: done() was, or is being, called,
+// and the backend may be gone: so it is not even looked at.
+inline bool cancel(Backend* backend, Waiter& waiter) noexcept {
+  if (!waiter.decide()) return false;
+  backend->withdraw(waiter);
+  return true;
+}
 
 // A coroutine that is due. Resuming happens in a queue of the thread, never by recursion: a chain
 // of hand-offs of any length needs one stack frame.

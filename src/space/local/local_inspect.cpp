@@ -98,11 +98,7 @@ void LocalSpace::refuse_deadlock(std::uint64_t number) {
       if (!moving) {
         const std::vector<Wait> cycle = find_cycle(all.tickets, Token{number});
         if (cycle.empty()) return;
-        State expected = State::waiting;
-        if (!ticket.state.compare_exchange_strong(expected, State::cancelled,
-                                                  std::memory_order_acq_rel)) {
-          return;
-        }
+        if (!ticket.waiter->decide()) return;
         message = "deadlock: " + describe_cycle(cycle, all.tickets) +
                   "; release what is held first, or ask for both in one request";
         dequeue(ticket);

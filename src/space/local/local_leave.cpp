@@ -26,9 +26,21 @@ std::stop_token stopped() {
 // A Hold has let go of its ticket.
 inline void LocalSpace::count_out(Shard& shard, Aftermath& after) noexcept {
   --shard.tickets;
-  if (shard.abandoned) [[unlikely]] {
-    after.last = remaining_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  after.leaving = shard.abandoned;
+}
+
+LocalSpace::Stay::Stay(LocalSpace& space) noexcept : space_(space) {
+  const ShardGuard guard{space_.shards_[0].lock};
+  ++space_.shards_[0].tickets;
+}
+
+LocalSpace::Stay::~Stay() {
+  Aftermath after;
+  {
+    const ShardGuard guard{space_.shards_[0].lock};
+    space_.count_out(space_.shards_[0], after);
   }
+  if (!after.empty()) space_.finish(after);
 }
 
 bool LocalSpace::release(const detail::Grant& grant) noexcept {
@@ -69,7 +81,7 @@ bool LocalSpace::release_thickened(Shard& shard, Node& node, std::uint64_t numbe
 
 bool LocalSpace::release_ticket(Entry& ticket) noexcept {
   Aftermath after;
-  const ShardSet set = shards_of(ticket);  // Only its holder changes them.
+  const ShardSet set = ticket.shards;
   lock(set);
   const bool held = ticket.state.load(std::memory_order_relaxed) == State::granted;
   if (held) {
@@ -91,19 +103,9 @@ void LocalSpace::release_lost(Entry& ticket, Aftermath& after) noexcept {
   }
 }
 
-bool LocalSpace::cancel(detail::Waiter& waiter) noexcept {
-  auto& ticket = *static_cast<Entry*>(waiter.grant.ticket);
-  State expected = State::waiting;
-  if (!ticket.state.compare_exchange_strong(expected, State::cancelled,
-                                            std::memory_order_acq_rel)) {
-    return false;
-  }
-  withdraw(ticket);
-  return true;
-}
-
-// Takes out a ticket that the caller has set to `cancelled`.
+// Takes out a waiting ticket whose end the caller has decided.
 void LocalSpace::withdraw(Entry& ticket) noexcept {
+  ticket.state.store(State::cancelled, std::memory_order_relaxed);
   for (;;) {
     if (ticket.phase.load(std::memory_order_acquire) == Phase::parked) break;
     const std::uint8_t at = ticket.turn_shard.load(std::memory_order_relaxed);
@@ -117,7 +119,7 @@ void LocalSpace::withdraw(Entry& ticket) noexcept {
     std::this_thread::yield();
   }
   Aftermath after;
-  const ShardSet held = shards_of(ticket);
+  const ShardSet held = ticket.shards;
   lock(held);
   remove(ticket, held, after);
   unlock(held);
@@ -133,7 +135,7 @@ void LocalSpace::dequeue(Entry& ticket) noexcept {
 
 void LocalSpace::take_out(Entry& entry, DueList& due) noexcept {
   shards_[entry.shard].take_out(entry, due);
-  if (entry.depth == 0) root_wide_.fetch_sub(1, std::memory_order_relaxed);
+  if (entry.depth == 0) root_wide_.fetch_sub(1, std::memory_order_release);
 }
 
 // All claims go before anybody is judged: a ticket goes as a whole.
@@ -182,8 +184,8 @@ void LocalSpace::advance(DueList& due, ShardSet held, Aftermath& after) noexcept
 void LocalSpace::settle(Entry& ticket, DueList& granted) noexcept {
   if (queue_if_blocked(ticket)) return;
   ticket.since.store(now_coarse(), std::memory_order_relaxed);
-  State expected = State::waiting;
-  if (ticket.state.compare_exchange_strong(expected, State::granted, std::memory_order_acq_rel)) {
+  if (ticket.waiter->decide()) {
+    ticket.state.store(State::granted, std::memory_order_relaxed);
     granted.push(ticket);
   } else {
     ticket.phase.store(Phase::parked, std::memory_order_release);
@@ -191,13 +193,13 @@ void LocalSpace::settle(Entry& ticket, DueList& granted) noexcept {
 }
 
 void LocalSpace::finish(Aftermath& after) noexcept {
-  if (after.last) {
-    delete this;
+  if (after.leaving) {  // Nobody waits in an abandoned space.
+    if (remaining_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
     return;
   }
   while (!after.unsettled.empty()) {
     Entry& ticket = after.unsettled.pop();
-    ShardSet set = shards_of(ticket);
+    ShardSet set = ticket.shards;
     for (;;) {
       lock(set);
       const ShardSet needed = needs(ticket, set);
@@ -231,7 +233,7 @@ void LocalSpace::downgrade(detail::Grant& grant, std::span<const Claim> claims) 
     grant.ticket = ticket;
   }
   auto& old = *static_cast<Entry*>(grant.ticket);
-  const ShardSet held = lock_for(claims, shards_of(old) | own_shards(claims));
+  const ShardSet held = lock_for(claims, old.shards | own_shards(claims));
   Aftermath after;
   {
     const Unlock guard{*this, held};
@@ -277,11 +279,13 @@ Entry& LocalSpace::replace(Entry& old, std::span<const Claim> claims, ShardSet h
     first.since.store(old.since.load(std::memory_order_relaxed), std::memory_order_relaxed);
     first.owner = std::move(old.owner);
     first.lost = std::move(old.lost);
+    first.shards = 0;
     --shards_[old.shard].tickets;
     ++shards_[first.shard].tickets;
   }
   for (std::size_t i = 0; i < kept.size(); ++i) {
     kept[i]->first = &first;
+    first.shards |= set_of(kept[i]->shard);
     kept[i]->next_claim = i + 1 < kept.size() ? kept[i + 1] : nullptr;
   }
   DueList due;
@@ -312,21 +316,22 @@ std::stop_token LocalSpace::lost(const detail::Grant& grant) {
 bool LocalSpace::evict(Token token) {
   Entry* ticket = nullptr;
   std::stop_source told{std::nostopstate};
-  State state = State::waiting;
+  bool waits = false;
   {
     lock(all_shards);
     const Unlock guard{*this, all_shards};
     thicken(all_shards);
     ticket = find_ticket(token);
     if (ticket == nullptr) return false;
-    if (!ticket->state.compare_exchange_strong(state, State::cancelled,
-                                               std::memory_order_acq_rel)) {
-      if (state != State::granted) return false;
+    const State state = ticket->state.load(std::memory_order_relaxed);
+    waits = state == State::waiting;
+    if (waits ? !ticket->waiter->decide() : state != State::granted) return false;
+    if (!waits) {
       ticket->state.store(State::evicting, std::memory_order_relaxed);
       if (ticket->lost != nullptr) told = *ticket->lost;
     }
   }
-  if (state == State::waiting) {
+  if (waits) {
     detail::Waiter& waiter = *ticket->waiter;
     withdraw(*ticket);
     waiter.done(waiter, detail::Outcome::evicted);
@@ -334,7 +339,7 @@ bool LocalSpace::evict(Token token) {
   }
   told.request_stop();  // The holder is told before the next one gets in.
   Aftermath after;
-  const ShardSet held = shards_of(*ticket);
+  const ShardSet held = ticket->shards;
   lock(held);
   take_out_all(*ticket, held, after);
   free_rest(*ticket);
@@ -351,28 +356,27 @@ bool LocalSpace::evict(Token token) {
 }
 
 void LocalSpace::close() noexcept {
-  DueList waiting;
+  detail::Waiter* waiting = nullptr;
+  detail::Waiter** last = &waiting;
   lock(all_shards);
   for (std::size_t i = 0; i < shard_count; ++i) shards_[i].closed = true;
   for_each_ticket([&](Entry& ticket) {
-    State expected = State::waiting;
-    if (ticket.state.compare_exchange_strong(expected, State::cancelled,
-                                             std::memory_order_acq_rel)) {
-      waiting.push(ticket);
-    }
+    if (ticket.state.load(std::memory_order_relaxed) != State::waiting) return;
+    if (!ticket.waiter->decide()) return;
+    *last = ticket.waiter;
+    last = &ticket.waiter->next;
   });
   unlock(all_shards);
   const detail::ResumeScope scope;
-  while (!waiting.empty()) {
-    Entry& ticket = waiting.pop();
-    detail::Waiter& waiter = *ticket.waiter;
-    withdraw(ticket);
+  while (waiting != nullptr) {
+    detail::Waiter& waiter = *std::exchange(waiting, waiting->next);
+    withdraw(*static_cast<Entry*>(waiter.grant.ticket));
     waiter.done(waiter, detail::Outcome::closed);
   }
 }
 
 void LocalSpace::abandon() noexcept {
-  std::size_t tickets = 0;
+  std::size_t tickets = 1;  // This call leaves too.
   lock(all_shards);
   for (std::size_t i = 0; i < shard_count; ++i) {
     tickets += shards_[i].tickets;
@@ -380,7 +384,9 @@ void LocalSpace::abandon() noexcept {
   }
   remaining_.store(tickets, std::memory_order_release);
   unlock(all_shards);
-  if (tickets == 0) delete this;
+  Aftermath after;
+  after.leaving = true;
+  finish(after);
 }
 
 }  // namespace tenure::local

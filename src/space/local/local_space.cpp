@@ -84,7 +84,7 @@ inline void LocalSpace::begin(Entry& ticket, const detail::OwnerRef& owner, Stat
 
 // Nothing outside the node's own shard is claimed that could concern it.
 inline bool LocalSpace::alone(const Node& node) const noexcept {
-  if (root_wide_.load(std::memory_order_relaxed) != 0) return false;
+  if (root_wide_.load(std::memory_order_acquire) != 0) return false;
   if (node.depth == 1) return node.replicas == 0;
   const Node* const top = node.branch->top;
   return top != nullptr && top->claims_here() == 0;
@@ -107,19 +107,27 @@ detail::Grant LocalSpace::request_free(const Claim& claim, const detail::OwnerRe
 }
 
 bool LocalSpace::request(const detail::Ask& ask, detail::Waiter& waiter) {
+  if (ask.owner != nullptr) return request_owned(ask, waiter);
   detail::Grant grant;
-  bool granted = false;
+  return request_any(ask, waiter, grant);
+}
+
+// Once it is queued, the waiter and all that the ask refers to may be gone, and even the space:
+// only `grant` may be looked at.
+bool LocalSpace::request_any(const detail::Ask& ask, detail::Waiter& waiter, detail::Grant& grant) {
   const Fast fast = ask.claims.size() == 1 ? request_one(ask, &waiter, grant) : Fast::impossible;
-  if (fast == Fast::impossible) {
-    granted = request_all(ask, &waiter, grant);
-  } else {
-    granted = fast == Fast::granted;
-  }
-  if (granted) {
-    waiter.grant = grant;
-  } else if (ask.owner != nullptr && ask.owner->has_more_than(1)) {
-    refuse_deadlock(grant.token.value);
-  }
+  const bool granted =
+      fast == Fast::impossible ? request_all(ask, &waiter, grant) : fast == Fast::granted;
+  if (granted) waiter.grant = grant;
+  return granted;
+}
+
+bool LocalSpace::request_owned(const detail::Ask& ask, detail::Waiter& waiter) {
+  const detail::OwnerRef owner = ask.owner;
+  const Stay stay{*this};
+  detail::Grant grant;
+  const bool granted = request_any(ask, waiter, grant);
+  if (!granted && owner->has_more_than(1)) refuse_deadlock(grant.token.value);
   return granted;
 }
 
@@ -178,7 +186,7 @@ ShardSet LocalSpace::own_shards(std::span<const Claim> claims) {
 ShardSet LocalSpace::lock_for(std::span<const Claim> claims, ShardSet set) {
   for (;;) {
     lock(set);
-    ShardSet needed = root_wide_.load(std::memory_order_relaxed) != 0 ? set_of(0) : ShardSet{0};
+    ShardSet needed = root_wide_.load(std::memory_order_acquire) != 0 ? set_of(0) : ShardSet{0};
     for (const Claim& claim : claims) {
       if (claim.path.depth() != 1) continue;
       const Node* const node = shards_[home_of(claim.path)].find(claim.path);
@@ -233,6 +241,7 @@ Entry& LocalSpace::append(std::span<const Claim> claims, std::uint64_t number) {
       *link = &entry;
       link = &entry.next_claim;
       entry.first = first;
+      first->shards |= entry.shards;
     }
   } catch (...) {
     for (Entry* entry = first; entry != nullptr;) {
@@ -296,16 +305,10 @@ void LocalSpace::refuse_limit_clash(std::span<const Claim> claims, const detail:
 
 // ---- Judging ----
 
-ShardSet LocalSpace::shards_of(const Entry& ticket) noexcept {
-  ShardSet set = 0;
-  for (const Entry* e = &ticket; e != nullptr; e = e->next_claim) set |= set_of(e->shard);
-  return set;
-}
-
 ShardSet LocalSpace::touches(const Entry& entry) const noexcept {
   if (entry.depth == 0) return all_shards;
   ShardSet set = set_of(entry.shard);
-  if (root_wide_.load(std::memory_order_relaxed) != 0) set |= set_of(0);
+  if (root_wide_.load(std::memory_order_acquire) != 0) set |= set_of(0);
   if (entry.depth == 1) return set | entry.node->replicas;
   const Node& top = *entry.node->branch->top;  // Awake while it has live claims below.
   return top.claims_here() != 0 ? set | set_of(top.shard) : set;
@@ -313,7 +316,7 @@ ShardSet LocalSpace::touches(const Entry& entry) const noexcept {
 
 // What must be locked to judge the ticket, as far as can be told from what is.
 ShardSet LocalSpace::needs(const Entry& ticket, ShardSet held) const noexcept {
-  ShardSet set = shards_of(ticket);
+  ShardSet set = ticket.shards;
   if ((set & ~held) != 0) return set;
   for (const Entry* e = &ticket; e != nullptr; e = e->next_claim) set |= touches(*e);
   return set;
@@ -340,7 +343,7 @@ LocalSpace::Place LocalSpace::place_to_wait(Node& node, const Group& group,
       if (const Place at = look(&top->here, top->shard); at.line != nullptr) return at;
     }
   }
-  if (node.depth >= 1 && root_wide_.load(std::memory_order_relaxed) != 0) {
+  if (node.depth >= 1 && root_wide_.load(std::memory_order_acquire) != 0) {
     if (const Place at = look(&shards_[0].root().here, 0); at.line != nullptr) return at;
   }
   if (node.depth >= 1) {

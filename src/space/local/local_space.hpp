@@ -10,11 +10,13 @@
 //   1. A ticket is judged only with all the shards locked that its claims touch.
 //   2. No lock is held while a waiter is told, and none is taken below another: shards never nest
 //      but in ascending order, or by trying.
-//   3. `waiting` is left by one compare-exchange: a grant and a cancellation can't both win.
+//   3. How a wait ends is decided once (Waiter::decide): a grant and a cancellation can't both win.
 //
 // Memory ordering: all but Entry::state, Entry::phase, Node::live_here and root_wide_ is guarded by
-// shard locks. state and phase are released by whoever changes them and acquired by whoever
-// cancels; the other two are written with the locks of all shards held that read them as zero.
+// shard locks. phase is released by whoever changes it and acquired by whoever cancels; state of a
+// waiting ticket is a hint. The other two are raised with the locks of all shards held that may
+// read them; they are lowered with one lock held, so that is a release, and reading them an
+// acquire.
 #pragma once
 
 #include <array>
@@ -38,7 +40,9 @@ class LocalSpace final : public detail::Backend {
   detail::Grant request_free(const Claim& claim, const detail::OwnerRef& owner) override;
   bool request(const detail::Ask& ask, detail::Waiter& waiter) override;
   bool try_request(const detail::Ask& ask, detail::Grant& grant) override;
-  bool cancel(detail::Waiter& waiter) noexcept override;
+  void withdraw(detail::Waiter& waiter) noexcept override {
+    withdraw(*static_cast<Entry*>(waiter.grant.ticket));
+  }
   bool release(const detail::Grant& grant) noexcept override;
   void downgrade(detail::Grant& grant, std::span<const Claim> claims) override;
   [[nodiscard]] std::stop_token lost(const detail::Grant& grant) override;
@@ -56,9 +60,9 @@ class LocalSpace final : public detail::Backend {
   struct Aftermath {
     DueList unsettled;
     DueList granted;
-    bool last = false;  // The backend was abandoned, and this was its last ticket.
+    bool leaving = false;  // The space was abandoned; whoever leaves it last deletes it.
     [[nodiscard]] bool empty() const noexcept {
-      return unsettled.empty() && granted.empty() && !last;
+      return unsettled.empty() && granted.empty() && !leaving;
     }
   };
   struct Place {
@@ -97,6 +101,18 @@ class LocalSpace final : public detail::Backend {
     ShardSet set_;
   };
 
+  // Keeps the space alive as a ticket does.
+  class Stay {
+   public:
+    explicit Stay(LocalSpace& space) noexcept;
+    Stay(const Stay&) = delete;
+    Stay& operator=(const Stay&) = delete;
+    ~Stay();
+
+   private:
+    LocalSpace& space_;
+  };
+
   // Asking: one claim under one lock, any claims under all of theirs.
   Fast request_one(const detail::Ask& ask, detail::Waiter* waiter,
                    detail::Grant& grant) TENURE_LOCKS_A_SET;
@@ -109,9 +125,10 @@ class LocalSpace final : public detail::Backend {
   Entry& append_one(const Claim& claim, std::uint64_t number);
   void refuse_limit_clash(std::span<const Claim> claims, const detail::OwnerRef& owner);
   void refuse_deadlock(std::uint64_t number);
+  bool request_owned(const detail::Ask& ask, detail::Waiter& waiter);
+  bool request_any(const detail::Ask& ask, detail::Waiter& waiter, detail::Grant& grant);
 
   // Judging: all shards that the claims touch are locked.
-  [[nodiscard]] static ShardSet shards_of(const Entry& ticket) noexcept;
   [[nodiscard]] ShardSet touches(const Entry& entry) const noexcept;
   [[nodiscard]] ShardSet needs(const Entry& ticket, ShardSet held) const noexcept;
   [[nodiscard]] Place place_to_wait(Node& node, const Group& group,
@@ -160,7 +177,7 @@ class LocalSpace final : public detail::Backend {
   SlabSource source_;
   Shard* shards_;  // shard_count of them, made in place: each knows the others.
   std::atomic<std::uint32_t> root_wide_ = 0;  // Live claims on the root.
-  std::atomic<std::size_t> remaining_ = 0;    // Once abandoned, live tickets.
+  std::atomic<std::size_t> remaining_ = 0;    // Once abandoned, live tickets and those leaving.
   Owners owners_;
 };
 

@@ -131,12 +131,13 @@ struct Node {
   static Node& of_thin(Link& thin) noexcept {
     return *reinterpret_cast<Node*>(reinterpret_cast<std::byte*>(&thin) - offsetof(Node, thin));
   }
-  // Guarded by the lock for all who write.
+  // Guarded by the lock for all who write. Whoever reads 0 without it, and goes on, does so after
+  // all that was done under the last claim.
   [[nodiscard]] std::uint32_t claims_here() const noexcept {
-    return live_here.load(std::memory_order_relaxed);
+    return live_here.load(std::memory_order_acquire);
   }
   void add_claims(int change) noexcept {
-    live_here.store(claims_here() + static_cast<std::uint32_t>(change), std::memory_order_relaxed);
+    live_here.store(claims_here() + static_cast<std::uint32_t>(change), std::memory_order_release);
     for (Node* up = parent; up->depth > 0; up = up->parent) {
       up->live_below += static_cast<std::uint32_t>(change);
     }
@@ -166,9 +167,9 @@ struct Node {
 //
 //   state     | means                                        | leaves to
 //   ----------+----------------------------------------------+-------------------------------------
-//   waiting   | not granted yet                              | granted, cancelled
-//   (compare-exchange) granted   | held                                         | (freed),
-//   evicting: under its lock cancelled | whoever set this takes the ticket out        | (freed)
+//   waiting   | not granted yet                              | granted, cancelled: Waiter::decide()
+//   granted   | held                                         | (freed), evicting: under its lock
+//   cancelled | whoever decided that takes the ticket out    | (freed)
 //   evicting  | the holder is being told                     | evicted, orphaned: under its lock
 //   evicted   | out of all lines; the Hold still has it      | (freed)
 //   orphaned  | the Hold went while it was being told        | (freed)
@@ -198,7 +199,8 @@ struct Entry : Link {
   std::atomic<State> state;
   std::atomic<Phase> phase;
   std::atomic<std::uint8_t> turn_shard;
-  Entry* at;  // The claim that it waits for.
+  std::uint64_t shards;  // Those that its claims are in; only its holder changes it.
+  Entry* at;             // The claim that it waits for.
   detail::Waiter* waiter;
   std::atomic<std::int64_t> since;  // CLOCK_REALTIME_COARSE, ns; 0: nobody asked.
   detail::OwnerRef owner;

@@ -28,7 +28,7 @@ class Rehearsal {
   Rehearsal& operator=(const Rehearsal&) = delete;
   ~Rehearsal() {
     for (Actor& actor : actors_) {
-      if (actor.role == Role::waiting) space_->cancel(actor);
+      if (actor.role == Role::waiting) detail::cancel(space_, actor);
       if (actor.role == Role::holding || actor.role == Role::evicted) space_->release(actor.grant);
     }
     space_->abandon();
@@ -117,7 +117,7 @@ class Rehearsal {
         if (in.below(3) == 0) {
           evict(actor);
         } else if (actor.role == Role::waiting) {
-          expect(space_->cancel(actor), "cancelling a waiting request failed");
+          expect(detail::cancel(space_, actor), "cancelling a waiting request failed");
           forget(actor);
         }
         break;
@@ -134,6 +134,7 @@ class Rehearsal {
     const bool free = tenure::granted(newest, live_);
     actor.news.reset();
     actor.grant = {};
+    actor.decided = false;
     bool got = false;
     try {
       if (claims.size() == 1) actor.grant = space_->request_free(claims.front(), nobody_);

@@ -187,6 +187,7 @@ inline Entry& Shard::make_entry(Node& node, Group& group, std::uint32_t limit) {
   entry->first = entry;
   entry->limit = limit;
   entry->shard = index_;
+  entry->shards = set_of(index_);
   entry->depth = node.depth;
   entry->within = true;
   entry->over = false;

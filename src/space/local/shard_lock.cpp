@@ -1,10 +1,10 @@
 #include "space/local/shard_lock.hpp"
 
 #include <linux/membarrier.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <ctime>
 
 #include "base/futex.hpp"
@@ -14,38 +14,86 @@ namespace {
 
 long membarrier(int command) noexcept { return ::syscall(SYS_membarrier, command, 0, 0); }
 
-// Every other thread of the process has passed a barrier when this returns true.
-bool barrier_everywhere() noexcept {
-  static const bool registered = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
-  return registered && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+bool has_membarrier() noexcept {
+  static const bool registered = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 &&
+                                 membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+  return registered;
+}
+
+// Every other thread of the process has passed a memory barrier when this returns. Only where there
+// is one.
+void barrier_everywhere() noexcept {
+  // Registered before the first fork, or inherited: after that it does not fail.
+  while (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0) {
+    membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+  }
+}
+
+std::uint64_t next_thread_number() noexcept {
+  constinit static std::atomic<std::uint64_t> last = 0;
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
 timespec in_a_millisecond() noexcept {
+  constexpr long second = 1'000'000'000;
   timespec at{};
   ::clock_gettime(CLOCK_MONOTONIC, &at);
-  at.tv_nsec += 1'000'000;
-  if (at.tv_nsec >= 1'000'000'000) {
-    at.tv_nsec -= 1'000'000'000;
+  at.tv_nsec += second / 1000;
+  if (at.tv_nsec >= second) {
+    at.tv_nsec -= second;
     ++at.tv_sec;
   }
   return at;
 }
 
+constexpr int spins = 100;  // A few critical sections' worth.
+
 }  // namespace
 
-void ShardLock::lock_slowly() noexcept {
-  constexpr int spins = 100;  // A few critical sections' worth.
+bool ShardLock::try_lock() noexcept {
+  if (enter_leaning()) return true;
+  if (!take_word()) return false;
+  if (bias().load(std::memory_order_relaxed) == 0) return true;
+  unlock();
+  return false;
+}
+
+void ShardLock::wait_for_word() noexcept {
   for (int i = 0; i < spins; ++i) {
-    if (word().load(std::memory_order_relaxed) == 0 && try_lock()) return;
+    if (word().load(std::memory_order_relaxed) == 0 && take_word()) return;
     __builtin_ia32_pause();
   }
   sleepers().fetch_add(1, std::memory_order_relaxed);
-  const bool sure = barrier_everywhere();
+  const bool sure = has_membarrier();
+  if (sure) barrier_everywhere();
   while (word().exchange(1, std::memory_order_acquire) != 0) {
     const timespec limit = sure ? timespec{} : in_a_millisecond();
     base::futex_wait(&word_, 1, sure ? nullptr : &limit);
   }
   sleepers().fetch_sub(1, std::memory_order_relaxed);
+}
+
+// word_ is taken, so nobody else does this.
+void ShardLock::take_lean_away() noexcept {
+  bias().store(0, std::memory_order_relaxed);
+  barrier_everywhere();
+  for (int i = 0; inside().load(std::memory_order_acquire) != 0; ++i) {
+    if (i < spins) {
+      __builtin_ia32_pause();
+    } else {
+      ::sched_yield();  // It lost its core in there; once in a lean's life.
+    }
+  }
+}
+
+// word_ is taken: another thread's turn begins, or this one's has lasted.
+void ShardLock::end_streak() noexcept {
+  if (thread_number == no_thread) thread_number = next_thread_number();
+  if (last_ == thread_number && has_membarrier()) {
+    bias().store(thread_number, std::memory_order_relaxed);
+  }
+  last_ = thread_number;
+  streak_ = 0;
 }
 
 void ShardLock::wake() noexcept { base::futex_wake(&word_, 1); }

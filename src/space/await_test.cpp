@@ -1,0 +1,188 @@
+#include "tenure/await.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <coroutine>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tenure/tenure.hpp"
+
+namespace tenure {
+namespace {
+
+const Path book = Path::of("book");
+
+// A coroutine that starts at once and is nobody's child.
+struct Detached {
+  struct promise_type {
+    Detached get_return_object() noexcept { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() noexcept {}
+    void unhandled_exception() noexcept { std::terminate(); }
+  };
+};
+
+// Runs what it is given when it is told to.
+struct Later {
+  std::vector<std::function<void()>>* queue;
+  template <class F>
+  void execute(F function) {
+    queue->emplace_back(std::move(function));
+  }
+};
+
+Detached note(const Space& space, Claim claim, std::string name, std::string& log) {
+  const Hold hold = co_await space.async_lock(claim);
+  log += name;
+}
+
+TEST(Await, GoesOnAtOnceWhenFreeAndIsResumedInOrderOtherwise) {
+  const Space space = open("local:");
+  std::string log;
+  note(space, book, "a", log);
+  EXPECT_EQ(log, "a");
+  Hold hold = space.lock(book);
+  for (const char* name : {"b", "c", "d"}) note(space, book, name, log);
+  note(space, Path::of("book", 1), "e", log);
+  EXPECT_EQ(log, "a");
+  hold.release();
+  EXPECT_EQ(log, "abcde");
+  EXPECT_TRUE(space.inspect().empty());
+}
+
+// A chain of hand-offs must not nest: each of these releases in the frame of the one before it.
+TEST(Await, AHundredThousandHandOffsNeedNoStack) {
+  const Space space = open("local:");
+  int served = 0;
+  const auto count = [](const Space& in, int& total) -> Detached {
+    const Hold hold = co_await in.async_lock(book);
+    ++total;
+  };
+  Hold hold = space.lock(book);
+  for (int i = 0; i < 100'000; ++i) count(space, served);
+  EXPECT_EQ(served, 0);
+  hold.release();
+  EXPECT_EQ(served, 100'000);
+}
+
+TEST(Await, SeveralClaimsAndTemporaries) {
+  const Space space = open("local:");
+  bool done = false;
+  const auto both = [](const Space& in, bool& flag) -> Detached {
+    const Hold hold =
+        co_await in.async_lock({book.shared(), Path::of("film", std::string(50, 'x'))});
+    flag = true;
+  };
+  Hold hold = space.lock(book);
+  both(space, done);
+  EXPECT_FALSE(done);
+  hold.release();
+  EXPECT_TRUE(done);
+}
+
+Detached note_on(const Space& space, Later later, std::string& log) {
+  const Hold hold = co_await space.async_lock(book, resume_on(later));
+  log += "resumed";
+}
+
+TEST(Await, IsResumedOnTheExecutorItNames) {
+  const Space space = open("local:");
+  std::vector<std::function<void()>> queue;
+  std::string log;
+  Hold hold = space.lock(book);
+  note_on(space, {&queue}, log);
+  hold.release();
+  EXPECT_EQ(log, "");
+  ASSERT_EQ(queue.size(), 1U);
+  EXPECT_FALSE(space.try_lock(book)) << "granted, if not yet resumed";
+  queue.front()();
+  EXPECT_EQ(log, "resumed");
+}
+
+Detached note_outcome(const Space& space, std::stop_token stop, std::string& log) {
+  const std::optional<Hold> hold = co_await space.async_lock(book, std::move(stop));
+  log += hold ? "held " : "stopped ";
+}
+
+TEST(Await, StopTokenEndsAWait) {
+  const Space space = open("local:");
+  std::string log;
+  std::stop_source stop;
+  note_outcome(space, stop.get_token(), log);
+  Hold hold = space.lock(book);
+  note_outcome(space, stop.get_token(), log);
+  note_outcome(space, {}, log);
+  EXPECT_EQ(log, "held ");
+  stop.request_stop();
+  EXPECT_EQ(log, "held stopped ");
+  note_outcome(space, stop.get_token(), log);
+  EXPECT_EQ(log, "held stopped stopped ");
+  hold.release();
+  EXPECT_EQ(log, "held stopped stopped held ");
+  EXPECT_TRUE(space.inspect().empty());
+}
+
+Detached note_error(const Locker& locker, Claim claim, std::string& log) {
+  try {
+    const Hold hold = co_await locker.async_lock(claim);
+    log += "held ";
+  } catch (const Deadlock&) {
+    log += "deadlock ";
+  } catch (const Closed&) {
+    log += "closed ";
+  } catch (const Evicted&) {
+    log += "evicted ";
+  } catch (const LimitMismatch&) {
+    log += "mismatch ";
+  }
+}
+
+TEST(Await, ErrorsReachTheCoroutine) {
+  std::string log;
+  std::optional<Hold> hold;
+  {
+    const Space space = open("local:");
+    const Locker alice = space.as("alice");
+    hold = alice.lock(book.permits(2));
+    note_error(alice, book, log);
+    note_error(space, book.permits(3), log);
+    note_error(space, book, log);
+    space.evict(space.inspect().back().ticket.number);
+    note_error(space, book, log);
+  }
+  EXPECT_EQ(log, "deadlock mismatch evicted closed ");
+}
+
+// A stop that races with the grant: exactly one of the two outcomes, whoever wins, and nothing
+// left.
+TEST(Await, StopRacesWithGrant) {
+  const Space space = open("local:");
+  for (int round = 0; round < 3000; ++round) {
+    std::atomic<int> outcomes = 0;
+    std::stop_source stop;
+    Hold hold = space.lock(book);
+    const auto wait = [](const Space& in, std::stop_token token,
+                         std::atomic<int>& ends) -> Detached {
+      const std::optional<Hold> mine = co_await in.async_lock(book, std::move(token));
+      ends.fetch_add(1);
+    };
+    wait(space, stop.get_token(), outcomes);
+    std::jthread other{[&] { stop.request_stop(); }};
+    hold.release();
+    other.join();
+    ASSERT_EQ(outcomes.load(), 1);
+    ASSERT_TRUE(space.try_lock(book));
+  }
+}
+
+}  // namespace
+}  // namespace tenure

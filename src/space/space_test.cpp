@@ -1,0 +1,444 @@
+#include "tenure/space.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <latch>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tenure/tenure.hpp"
+
+namespace tenure {
+namespace {
+
+using namespace std::chrono_literals;
+
+const Path book = Path::of("book");
+const Path film = Path::of("film");
+
+// Waits until `path` has that many waiting tickets: the test goes on when the others are in line.
+void await_waiters(const Space& space, std::size_t count) {
+  for (;;) {
+    std::size_t waiting = 0;
+    for (const TicketInfo& info : space.inspect()) waiting += info.granted ? 0 : 1;
+    if (waiting == count) return;
+    std::this_thread::yield();
+  }
+}
+
+// "1 holds book, 2 waits at 1 for 1": inspection as one line, tickets numbered from 1.
+std::string told(const Space& space) {
+  std::string line;
+  const std::vector<TicketInfo> infos = space.inspect();
+  const auto rank = [&](Token number) {
+    std::size_t i = 0;
+    while (infos[i].ticket.number != number) ++i;
+    return std::to_string(i + 1);
+  };
+  for (const TicketInfo& info : infos) {
+    if (!line.empty()) line += ", ";
+    line += rank(info.ticket.number) + (info.granted ? " holds" : " waits for");
+    for (const Claim& claim : info.ticket.claims) line += " " + claim.text();
+    if (info.granted) continue;
+    line += " at " + std::to_string(info.position) + " behind";
+    for (const Token blocker : info.blocked_by) line += " " + rank(blocker);
+  }
+  return line;
+}
+
+TEST(Open, RefusesWhatItDoesNotKnow) {
+  for (const char* url : {"", "local", "local:x", "redis://h", "local:\n"}) {
+    try {
+      static_cast<void>(open(url));
+      FAIL() << url;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string{error.what()}.find(url), std::string::npos);
+      EXPECT_NE(std::string{error.what()}.find("local:"), std::string::npos);
+    }
+  }
+}
+
+TEST(Space, GivesTheLockBackWhenTheHoldGoes) {
+  const Space space = open("local:");
+  {
+    const Hold hold = space.lock(book);
+    EXPECT_TRUE(hold);
+    EXPECT_FALSE(space.try_lock(book));
+  }
+  EXPECT_TRUE(space.try_lock(book));
+  EXPECT_EQ(told(space), "");
+}
+
+TEST(Space, TokensOfOnePathIncrease) {
+  const Space space = open("local:");
+  Token last;
+  for (int i = 0; i < 100; ++i) {
+    const Hold hold = space.lock(i % 2 == 0 ? book : book / Path::of(i));
+    EXPECT_GT(hold.token(), last);
+    last = hold.token();
+  }
+}
+
+TEST(Space, TakesPathsClaimsAndSeveralAtOnce) {
+  const Space space = open("local:");
+  const Claim reader = book.shared();
+  const Hold one = space.lock(reader);
+  const Hold both = space.lock({book.shared(), film});
+  EXPECT_FALSE(space.try_lock(film));
+  EXPECT_FALSE(space.try_lock(Path{}));
+  EXPECT_EQ(told(space), "1 holds book:shared, 2 holds book:shared film");
+  EXPECT_THROW(static_cast<void>(space.lock({film, film.shared()})), BadRequest);
+  EXPECT_THROW(static_cast<void>(space.lock(std::span<const Claim>{})), BadRequest);
+  EXPECT_THROW(static_cast<void>(space.try_lock(std::span<const Claim>{})), BadRequest);
+}
+
+TEST(Space, WithReleasesOnReturnAndOnThrow) {
+  const Space space = open("local:");
+  EXPECT_EQ(space.with(book, [](const Hold& hold) { return hold.token().value > 0; }), true);
+  EXPECT_EQ(space.with(book, [] { return 7; }), 7);
+  EXPECT_THROW(space.with(book, [] { throw std::string{"no"}; }), std::string);
+  EXPECT_EQ(told(space), "");
+}
+
+TEST(Space, TimesOutAndLeavesNothing) {
+  const Space space = open("local:");
+  const Hold hold = space.lock(book);
+  EXPECT_FALSE(space.try_lock_for(book, 1ms));
+  EXPECT_FALSE(space.try_lock_for(book, 0ms));
+  EXPECT_FALSE(space.try_lock_for(book, -1h));
+  EXPECT_FALSE(space.try_lock_until(book, std::chrono::steady_clock::now() + 1ms));
+  EXPECT_FALSE(space.try_lock_until(book, std::chrono::system_clock::now() - 24h));
+  EXPECT_EQ(told(space), "1 holds book");
+  // A free lock is had however little time there is, and however much.
+  EXPECT_TRUE(space.try_lock_for(film, -1h));
+  EXPECT_TRUE(space.try_lock_for(film, std::chrono::hours::max()));
+  EXPECT_TRUE(space.try_lock_for(film, std::chrono::duration<double>::max()));
+  EXPECT_TRUE(space.try_lock_until(film, std::chrono::system_clock::time_point::max()));
+}
+
+TEST(Space, WaitsLongerThanClocksCanTell) {
+  const Space space = open("local:");
+  Hold hold = space.lock(book);
+  std::jthread waiter{[&] { EXPECT_TRUE(space.try_lock_for(book, std::chrono::hours::max())); }};
+  std::jthread second{[&] {
+    EXPECT_TRUE(space.try_lock_until(book, std::chrono::steady_clock::time_point::max()));
+  }};
+  await_waiters(space, 2);
+  hold.release();
+}
+
+TEST(Space, StopTokenEndsAWait) {
+  const Space space = open("local:");
+  const Hold hold = space.lock(book);
+  std::stop_source stop;
+  std::jthread waiter{[&] { EXPECT_FALSE(space.lock(book, stop.get_token())); }};
+  await_waiters(space, 1);
+  stop.request_stop();
+  waiter.join();
+  EXPECT_FALSE(space.lock(film, stop.get_token())) << "already stopped";
+  EXPECT_FALSE(space.try_lock_for(film, 1h, stop.get_token()));
+  EXPECT_EQ(told(space), "1 holds book");
+}
+
+TEST(Space, ServesInOrderAndReadersTogether) {
+  const Space space = open("local:");
+  Hold hold = space.lock(book);
+  std::latch readers_in{2};
+  std::atomic<int> served = 0;
+  std::vector<std::jthread> threads;
+  threads.emplace_back([&] {
+    const Hold reader = space.lock(book.shared());
+    readers_in.arrive_and_wait();  // Only if both are in at once.
+    served.fetch_add(1);
+  });
+  await_waiters(space, 1);
+  threads.emplace_back([&] {
+    const Hold reader = space.lock((book / Path::of(1)).shared());
+    readers_in.arrive_and_wait();
+    served.fetch_add(1);
+  });
+  await_waiters(space, 2);
+  threads.emplace_back([&] {
+    const Hold writer = space.lock(book / Path::of(1));
+    EXPECT_EQ(served.load(), 2);
+  });
+  await_waiters(space, 3);
+  EXPECT_EQ(told(space),
+            "1 holds book, 2 waits for book:shared at 1 behind 1, "
+            "3 waits for book/1:shared at 1 behind 1, 4 waits for book/1 at 3 behind 1 2 3");
+  hold.release();
+}
+
+TEST(Space, PermitsAdmitSoManyAtATime) {
+  const Space space = open("local:");
+  const Claim permit = book.permits(2);
+  std::optional<Hold> one = space.try_lock(permit);
+  const std::optional<Hold> two = space.try_lock(permit);
+  EXPECT_TRUE(one && two);
+  EXPECT_FALSE(space.try_lock(permit));
+  std::jthread third{[&] { EXPECT_TRUE(space.lock(permit)); }};
+  await_waiters(space, 1);
+  EXPECT_FALSE(space.try_lock(permit)) << "the one that waits was first";
+  one.reset();
+}
+
+TEST(Space, ContendersThatDisagreeOnALimitAreTold) {
+  const Space space = open("local:");
+  const Hold hold = space.as("alice").lock(book.permits(2));
+  for (const Claim& other : {book.permits(3), book.group("permits")}) {
+    try {
+      static_cast<void>(space.as("bob").lock(other));
+      FAIL();
+    } catch (const LimitMismatch& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("limit 2"), std::string::npos) << text;
+      EXPECT_NE(text.find(other.mode.limit() == 3 ? "limit 3" : "no limit"), std::string::npos);
+      EXPECT_NE(text.find("alice"), std::string::npos) << text;
+      EXPECT_NE(text.find("bob"), std::string::npos) << text;
+    }
+  }
+  EXPECT_EQ(told(space), "1 holds book:permits(2)");
+  EXPECT_FALSE(space.try_lock(book)) << "another mode only waits";
+}
+
+TEST(Space, InspectTellsOfAPathWhatIsAboveAndBelowIt) {
+  const Space space = open("local:");
+  const Hold above = space.lock(book.shared());
+  const Hold below = space.lock(Path::of("book", 1, "page").shared());
+  const Hold beside = space.lock(Path::of("book", 2).shared());
+  EXPECT_EQ(space.inspect(Path::of("book", 1)).size(), 2U);
+  EXPECT_EQ(space.inspect(Path::of("book", 2)).size(), 2U);
+  EXPECT_EQ(space.inspect(film).size(), 0U);
+  EXPECT_EQ(space.inspect().size(), 3U);
+}
+
+TEST(Space, InspectTellsSinceWhen) {
+  const auto before = std::chrono::system_clock::now() - 1s;  // The clock is coarse.
+  const Space space = open("local:");
+  Hold hold = space.lock(book);
+  EXPECT_EQ(space.inspect().front().since, std::nullopt) << "nobody asked so far";
+  std::jthread waiter{[&] { EXPECT_TRUE(space.lock(book)); }};
+  await_waiters(space, 1);
+  for (const TicketInfo& info : space.inspect()) {
+    ASSERT_TRUE(info.since);
+    EXPECT_GE(*info.since, before);
+    EXPECT_LE(*info.since, std::chrono::system_clock::now());
+  }
+  hold.release();
+}
+
+// ---- Deadlocks ----
+
+TEST(As, AnOwnerThatAsksForWhatItHoldsIsTold) {
+  const Space space = open("local:");
+  const Locker alice = space.as("alice");
+  const Hold hold = alice.lock(book);
+  EXPECT_THROW(static_cast<void>(alice.lock(book)), Deadlock);
+  EXPECT_THROW(static_cast<void>(alice.lock(Path::of("book", 1))), Deadlock);
+  EXPECT_THROW(static_cast<void>(alice.lock(Path{})), Deadlock);
+  EXPECT_THROW(static_cast<void>(space.as(Owner{"alice"}.child("step")).lock(book)), Deadlock);
+  EXPECT_FALSE(alice.try_lock(book)) << "a try never waits, so it can't deadlock";
+  EXPECT_TRUE(alice.lock(film));
+  EXPECT_EQ(told(space), "1 holds book");
+}
+
+TEST(As, ACircleOfOwnersIsToldToTheLastOne) {
+  const Space space = open("local:");
+  const Locker alice = space.as("alice");
+  const Locker bob = space.as("bob");
+  Hold a = alice.lock(book);
+  const Hold b = bob.lock(film);
+  std::jthread waiter{[&] { EXPECT_TRUE(bob.lock(book)); }};
+  await_waiters(space, 1);
+  try {
+    static_cast<void>(alice.lock(film));
+    FAIL();
+  } catch (const Deadlock& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("alice"), std::string::npos) << text;
+    EXPECT_NE(text.find("bob"), std::string::npos) << text;
+    EXPECT_NE(text.find("book"), std::string::npos) << text;
+  }
+  a.release();
+}
+
+TEST(As, StrangersOnlyWait) {
+  const Space space = open("local:");
+  Hold hold = space.as("alice").lock(book);
+  std::jthread waiter{[&] { EXPECT_TRUE(space.as("bob").lock(book)); }};
+  std::jthread nobody{[&] { EXPECT_TRUE(space.lock(book)); }};
+  await_waiters(space, 2);
+  hold.release();
+}
+
+// Two threads close a circle over and over; one of the two must be told each time, and never both
+// get in.
+TEST(As, CirclesAreFoundUnderLoad) {
+  const Space space = open("local:");
+  std::atomic<int> deadlocks = 0;
+  const auto cross = [&](const char* name, const Path& first, const Path& second) {
+    const Locker me = space.as(name);
+    for (int i = 0; i < 500; ++i) {
+      const Hold outer = me.lock(first);
+      try {
+        const Hold inner = me.lock(second);
+      } catch (const Deadlock&) {
+        deadlocks.fetch_add(1);
+      }
+    }
+  };
+  std::jthread one{cross, "one", book, film};
+  std::jthread two{cross, "two", film, book};
+  one.join();
+  two.join();
+  EXPECT_EQ(told(space), "");
+  RecordProperty("deadlocks", deadlocks.load());
+}
+
+// ---- Holds ----
+
+static_assert(std::is_nothrow_move_constructible_v<Hold>);
+static_assert(std::is_nothrow_move_assignable_v<Hold>);
+static_assert(!std::is_copy_constructible_v<Hold>);
+
+TEST(Hold, MovingLeavesAnEmptyOne) {
+  const Space space = open("local:");
+  Hold first = space.lock(book);
+  const Token token = first.token();
+  Hold second = std::move(first);
+  EXPECT_FALSE(first);  // NOLINT(bugprone-use-after-move): that is the question.
+  EXPECT_EQ(first.token(), Token{});
+  EXPECT_FALSE(first.release());
+  EXPECT_EQ(second.token(), token);
+  EXPECT_TRUE(second.release());
+  EXPECT_FALSE(second.release());
+}
+
+TEST(Hold, MovedOntoGivesBackWhatItHad) {
+  const Space space = open("local:");
+  Hold hold = space.lock(book);
+  hold = space.lock(film);
+  EXPECT_TRUE(space.try_lock(book));
+  EXPECT_FALSE(space.try_lock(film));
+  Hold& same = hold;
+  hold = std::move(same);  // Onto itself: nothing changes.
+  EXPECT_FALSE(space.try_lock(film));
+  hold = Hold{};
+  EXPECT_EQ(told(space), "");
+}
+
+TEST(Hold, OutlivesItsSpace) {
+  std::optional<Hold> thin;
+  std::optional<Hold> thick;
+  {
+    const Space space = open("local:");
+    thin = space.lock(book);
+    thick = space.lock({film, film / Path::of(1)});
+  }
+  EXPECT_TRUE(thin->release());
+  EXPECT_TRUE(thick->release());
+}
+
+TEST(Hold, DowngradeLetsOthersInAndKeepsTheNumber) {
+  const Space space = open("local:");
+  Hold hold = space.lock(book);
+  const Token token = hold.token();
+  std::jthread reader{[&] { EXPECT_TRUE(space.lock(book.shared())); }};
+  await_waiters(space, 1);
+  hold.downgrade(book.shared());
+  reader.join();
+  EXPECT_EQ(hold.token(), token);
+  EXPECT_THROW(hold.downgrade(book), BadRequest);
+  EXPECT_THROW(hold.downgrade(film.shared()), BadRequest);
+  hold.downgrade(Path::of("book", 1).shared());
+  EXPECT_TRUE(space.try_lock(Path::of("book", 2)));
+  EXPECT_FALSE(space.try_lock(Path::of("book", 1)));
+  EXPECT_EQ(told(space), "1 holds book/1:shared");
+  Hold empty;
+  EXPECT_THROW(empty.downgrade(book), BadRequest);
+}
+
+TEST(Hold, DowngradeDropsClaims) {
+  const Space space = open("local:");
+  Hold hold = space.lock({book, film.permits(2)});
+  hold.downgrade({film.permits(2)});
+  EXPECT_TRUE(space.try_lock(book));
+  EXPECT_TRUE(space.try_lock(film.permits(2)));
+  hold.release();
+  EXPECT_EQ(told(space), "");
+}
+
+TEST(Hold, EvictionTellsTheHolderBeforeTheNextGetsIn) {
+  const Space space = open("local:");
+  for (const bool several : {false, true}) {
+    Hold hold = several ? space.lock({book, film}) : space.lock(book);
+    std::atomic<bool> told_first = false;
+    std::atomic<bool> in = false;
+    std::jthread next{[&] {
+      const Hold after = space.lock(book);
+      in = true;
+      EXPECT_TRUE(told_first.load());
+    }};
+    await_waiters(space, 1);
+    const std::stop_callback on_lost{hold.lost(), [&] { told_first = !in; }};
+    EXPECT_TRUE(space.evict(hold.token()));
+    EXPECT_FALSE(space.evict(hold.token()));
+    next.join();
+    EXPECT_TRUE(hold.lost().stop_requested());
+    EXPECT_THROW(hold.downgrade(book.shared()), Evicted);
+    EXPECT_FALSE(hold.release());
+  }
+  EXPECT_FALSE(space.evict(Token{12345}));
+  EXPECT_EQ(told(space), "");
+}
+
+TEST(Hold, AnEvictedWaiterIsTold) {
+  const Space space = open("local:");
+  const Hold hold = space.lock(book);
+  std::jthread waiter{[&] { EXPECT_THROW(static_cast<void>(space.lock(book)), Evicted); }};
+  await_waiters(space, 1);
+  EXPECT_TRUE(space.evict(space.inspect().back().ticket.number));
+}
+
+TEST(Hold, LostOfAnEmptyOneNeverStops) { EXPECT_FALSE(Hold{}.lost().stop_possible()); }
+
+// ---- The end of a space ----
+
+TEST(Space, DestroyingItEndsAllWaits) {
+  std::optional<Space> space = open("local:");
+  const Hold hold = space->lock(book);
+  const Locker anyone = space->as(Owner{});
+  std::vector<std::jthread> waiters;
+  for (const Path& path : {book, Path::of("book", 1), Path{}}) {
+    waiters.emplace_back(
+        [&anyone, path] { EXPECT_THROW(static_cast<void>(anyone.lock(path)), Closed); });
+  }
+  await_waiters(*space, waiters.size());
+  space.reset();
+  waiters.clear();
+  EXPECT_THROW(static_cast<void>(anyone.lock(film)), Closed);
+  EXPECT_THROW(static_cast<void>(anyone.try_lock({film, book})), Closed);
+}
+
+TEST(Space, MovesAndReplaces) {
+  Space space = open("local:");
+  const Hold hold = space.lock(book);
+  Space moved = std::move(space);
+  EXPECT_FALSE(moved.try_lock(book));
+  std::jthread waiter{[&] { EXPECT_THROW(static_cast<void>(moved.as("a").lock(book)), Closed); }};
+  await_waiters(moved, 1);
+  const Locker old = moved.as("b");
+  moved = open("local:");
+  EXPECT_TRUE(moved.try_lock(book)) << "a new space";
+  EXPECT_THROW(static_cast<void>(old.lock(film)), Closed);
+}
+
+}  // namespace
+}  // namespace tenure
