@@ -1,0 +1,11 @@
+// demo.hpp: `tenure demo`: what the lock space does, live.
+#pragma once
+
+#include "terminal.hpp"
+
+namespace tenure::cli {
+
+// Prints to standard output, for about two seconds. Returns the exit status.
+int demo(const Terminal& terminal);
+
+}  // namespace tenure::cli
