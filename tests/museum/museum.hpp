@@ -1,0 +1,76 @@
+// museum.hpp: what the cases share: looking until a state is reached, coroutines, and an executor
+// that counts whom it is given.
+#pragma once
+
+#include <algorithm>
+#include <coroutine>
+#include <cstddef>
+#include <deque>
+#include <exception>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tenure/tenure.hpp"
+
+namespace tenure::museum {
+
+// For what another thread is about to do. A state that never comes runs into the test's time limit.
+template <class Condition>
+void until(const Condition& reached) {
+  while (!reached()) std::this_thread::yield();
+}
+
+inline std::size_t waiting(const Space& space, const Path& path = {}) {
+  return static_cast<std::size_t>(std::ranges::count(
+      space.inspect(path), false, [](const TicketInfo& info) { return info.granted; }));
+}
+
+inline void until_waiting(const Space& space, std::size_t count, const Path& path = {}) {
+  until([&] { return waiting(space, path) == count; });
+}
+
+// Starts at once and frees itself at its end.
+struct Task {
+  struct promise_type {  // NOLINT(readability-identifier-naming): the language's name.
+    Task get_return_object() noexcept { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() noexcept {}
+    void unhandled_exception() noexcept { std::terminate(); }
+  };
+};
+
+// Keeps what is due until the test lets it run, so that "granted" and "running" can be told apart.
+class Due {
+ public:
+  struct Executor {
+    Due* due;
+    void execute(ResumeHandle resume) const { due->queue_.push_back(resume); }
+  };
+  [[nodiscard]] auto here() { return resume_on(Executor{this}); }
+  [[nodiscard]] std::size_t size() const { return queue_.size(); }
+  void run_one() {
+    const ResumeHandle next = queue_.front();
+    queue_.pop_front();
+    next();
+  }
+
+ private:
+  std::deque<ResumeHandle> queue_;
+};
+
+// Waits for the claim and leaves the hold, and who got it, in the lists of the test.
+struct Arrivals {
+  Due due;
+  std::vector<std::size_t> order;
+  std::vector<Hold> holds;
+};
+inline Task arrive(Locker locker, Claim claim, std::size_t number, Arrivals* arrivals) {
+  Hold hold = co_await locker.async_lock(claim, arrivals->due.here());
+  arrivals->order.push_back(number);
+  arrivals->holds.push_back(std::move(hold));
+}
+
+}  // namespace tenure::museum
