@@ -4,8 +4,8 @@
 //
 // A coroutine that had to wait is resumed by whoever gave the lock back, at the end of that call:
 // in the thread's own queue, so that a chain of hand-offs needs no stack. With resume_on(executor)
-// it is resumed through executor.execute(function) instead. One that did not have to wait goes on
-// at once.
+// it is resumed through executor.execute(function) instead, which must not call the function
+// itself. One that did not have to wait goes on at once.
 //
 // The same object is an Asio operation where tenure/asio.hpp is included, so an asio::awaitable may
 // co_await it too.
@@ -63,10 +63,10 @@ inline constexpr bool is_resume_on<ResumeOn<Executor>> = true;
 template <class Executor>
 class Awaiter : protected Waiter, protected Resumable {
  public:
-  Awaiter(Backend* backend, const OwnerRef& owner, Request request, ResumeOn<Executor> on)
+  Awaiter(Backend* backend, OwnerRef owner, Request request, ResumeOn<Executor> on)
       : Waiter(&on_done),
         backend_(backend),
-        owner_(owner),
+        owner_(std::move(owner)),
         request_(std::move(request)),
         on_(std::move(on)) {}
   Awaiter(const Awaiter&) = delete;
@@ -107,11 +107,11 @@ class Awaiter : protected Waiter, protected Resumable {
 template <class Executor>
 class StoppableAwaiter : protected Waiter, protected Resumable {
  public:
-  StoppableAwaiter(Backend* backend, const OwnerRef& owner, Request request, ResumeOn<Executor> on,
+  StoppableAwaiter(Backend* backend, OwnerRef owner, Request request, ResumeOn<Executor> on,
                    std::stop_token stop)
       : Waiter(&on_done),
         backend_(backend),
-        owner_(owner),
+        owner_(std::move(owner)),
         request_(std::move(request)),
         on_(std::move(on)),
         stop_(std::move(stop)) {}
@@ -175,7 +175,10 @@ class [[nodiscard]] AsyncLock {
  public:
   AsyncLock(const std::shared_ptr<detail::Backend>& backend, const detail::OwnerRef& owner,
             Request request, ResumeOn<Executor> on)
-      : backend_(&backend), owner_(owner), request_(std::move(request)), on_(std::move(on)) {}
+      : backend_(&backend),
+        owner_(std::move(owner)),
+        request_(std::move(request)),
+        on_(std::move(on)) {}
 
   detail::Awaiter<Executor> operator co_await() && {
     return {backend_->get(), owner_, std::move(request_), std::move(on_)};
@@ -196,10 +199,10 @@ class [[nodiscard]] AsyncLock {
 template <class Executor = void>
 class [[nodiscard]] StoppableLock {
  public:
-  StoppableLock(detail::Backend* backend, const detail::OwnerRef& owner, Request request,
+  StoppableLock(detail::Backend* backend, detail::OwnerRef owner, Request request,
                 ResumeOn<Executor> on, std::stop_token stop)
       : backend_(backend),
-        owner_(owner),
+        owner_(std::move(owner)),
         request_(std::move(request)),
         on_(std::move(on)),
         stop_(std::move(stop)) {}

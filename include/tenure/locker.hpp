@@ -135,7 +135,7 @@ class Locker {
   friend class Space;
 
   [[nodiscard]] detail::Ask ask(const Request& request) const noexcept {
-    return {request.claims(), owner_};
+    return {.claims = request.claims(), .owner = owner_};
   }
   [[nodiscard]] detail::Grant if_free(const Request& request) const {
     const std::span<const Claim> claims = request.claims();
@@ -144,8 +144,8 @@ class Locker {
   }
   [[nodiscard]] Hold wait(const Request& request) const;
   // Without a `left`, for ever.
-  std::optional<Hold> wait(const Request& request, detail::TimeLeft left,
-                           std::stop_token stop) const;
+  [[nodiscard]] std::optional<Hold> wait(const Request& request, detail::TimeLeft left,
+                                         std::stop_token stop) const;
   static constexpr std::chrono::hours max_wait{24 * 365 * 100};
 };
 

@@ -24,8 +24,8 @@ namespace tenure {
 
 class Mutex {
  public:
-  Mutex(const Locker& locker, Claim claim)
-      : locker_(locker), claim_(std::move(claim)), shared_claim_(claim_.path.shared()) {}
+  Mutex(Locker locker, Claim claim)
+      : locker_(std::move(locker)), claim_(std::move(claim)), shared_claim_(claim_.path.shared()) {}
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
   ~Mutex() = default;  // Gives back what is still held.

@@ -7,6 +7,7 @@
 #include <concepts>
 #include <initializer_list>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -22,6 +23,10 @@ class Request {
   Request(Claim&& claim) : own_(std::move(claim)) {}
   Request(std::span<const Claim> claims) noexcept : claims_(claims) {}
   Request(std::initializer_list<Claim> claims) noexcept : claims_(claims.begin(), claims.size()) {}
+  template <std::ranges::contiguous_range R>
+    requires std::same_as<std::ranges::range_value_t<R>, Claim>
+  Request(const R& claims) noexcept
+      : claims_(std::ranges::data(claims), std::ranges::size(claims)) {}
   template <std::convertible_to<Path> P>
   Request(P&& path) : own_(std::in_place, std::forward<P>(path)) {}
 

@@ -41,6 +41,7 @@ class Space : public Locker {
 
   // The operator's release: a holder is told (Hold::lost) and loses its hold, a waiter gets an
   // Evicted error. False when there is no such ticket.
+  // NOLINTNEXTLINE(modernize-use-nodiscard): whoever evicts wants it gone, not to know.
   bool evict(Token token) const { return backend_->evict(token); }
 
  private:

@@ -184,5 +184,62 @@ TEST(Await, StopRacesWithGrant) {
   }
 }
 
+Detached call_when_held(const Space& space, Claim claim, std::function<void()> call) {
+  const Hold hold = co_await space.async_lock(std::move(claim));
+  call();
+}
+
+// An evicted waiter is stopped as well, while its eviction resumes others, whose requests may use
+// its ticket's memory again: the stop must find that it came too late, not cancel a stranger.
+TEST(Await, AStopAfterAnEvictionTouchesNobody) {
+  const Space space = open("local:");
+  std::string log;
+  std::stop_source stop;
+  Hold reader = space.lock(book.shared());
+  const auto wait = [](const Space& in, std::stop_token token, std::string& out) -> Detached {
+    try {
+      const std::optional<Hold> hold = co_await in.async_lock(book, std::move(token));
+      out += hold ? "held " : "stopped ";
+    } catch (const Evicted&) {
+      out += "evicted ";
+    }
+  };
+  wait(space, stop.get_token(), log);
+  call_when_held(space, book.shared(), [&] {
+    note(space, book, "stranger ", log);
+    stop.request_stop();
+  });
+  space.evict(space.inspect()[1].ticket.number);
+  EXPECT_EQ(log, "evicted ");
+  reader.release();
+  EXPECT_EQ(log, "evicted stranger ");
+  EXPECT_TRUE(space.inspect().empty());
+}
+
+Detached hold_as(Locker locker, Claim claim, std::atomic<int>& served) {
+  {
+    const Hold hold = co_await locker.async_lock(std::move(claim));
+  }
+  served.fetch_add(1);
+}
+
+// The owner of a waiting request goes with the coroutine, which another thread may resume and end
+// while the request is still on its way in.
+TEST(Await, OwnersGoWithTheirCoroutines) {
+  std::atomic<int> served = 0;
+  {
+    const Space space = open("local:");
+    const auto ask = [&](const char* name) {
+      for (int i = 0; i < 3000; ++i) {
+        hold_as(space.as(Owner{Path::of(name, i)}), book, served);
+      }
+    };
+    std::jthread one{ask, "one"};
+    std::jthread two{ask, "two"};
+    std::jthread three{ask, "three"};
+  }
+  EXPECT_EQ(served.load(), 9000);
+}
+
 }  // namespace
 }  // namespace tenure

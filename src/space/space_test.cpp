@@ -427,6 +427,23 @@ TEST(Space, DestroyingItEndsAllWaits) {
   EXPECT_THROW(static_cast<void>(anyone.try_lock({film, book})), Closed);
 }
 
+// Granted, and then the Space goes before the thread that waited has looked.
+TEST(Space, MayGoRightAfterAGrant) {
+  for (int round = 0; round < 300; ++round) {
+    std::optional<Space> space = open("local:");
+    Hold hold = space->lock(book);
+    std::jthread waiter{[&in = *space] {
+      try {
+        const Hold mine = in.lock(book);
+      } catch (const Closed&) {
+      }
+    }};
+    await_waiters(*space, 1);
+    hold.release();
+    space.reset();
+  }
+}
+
 TEST(Space, MovesAndReplaces) {
   Space space = open("local:");
   const Hold hold = space.lock(book);

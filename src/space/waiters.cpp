@@ -27,7 +27,7 @@ void SyncWaiter::finish(Word word) noexcept {
 void SyncWaiter::on_done(Waiter& waiter, Outcome outcome) noexcept {
   auto& self = static_cast<SyncWaiter&>(waiter);
   self.outcome_ = outcome;
-  self.finish(done_);
+  self.finish(ended);
 }
 
 void SyncWaiter::wait() noexcept {

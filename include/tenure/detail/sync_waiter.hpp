@@ -27,8 +27,8 @@ class SyncWaiter final : public Waiter {
  public:
   SyncWaiter() noexcept : Waiter(&on_done) {}
 
-  void wait() noexcept;                              // Until done or cancelled.
-  void wait_for(std::chrono::nanoseconds) noexcept;  // Or that long, or for no reason.
+  void wait() noexcept;                                   // Until done or cancelled.
+  void wait_for(std::chrono::nanoseconds time) noexcept;  // Or that long, or for no reason.
   [[nodiscard]] bool finished() const noexcept {
     return word_.load(std::memory_order_acquire) != waiting;
   }
@@ -40,7 +40,8 @@ class SyncWaiter final : public Waiter {
   void throw_unless_granted() const { detail::throw_unless_granted(outcome_); }
 
  private:
-  enum Word : std::uint32_t { waiting, done_, cancelled };
+  // NOLINTNEXTLINE(performance-enum-size): the kernel sleeps on 32 bits.
+  enum Word : std::uint32_t { waiting, ended, cancelled };
   static void on_done(Waiter& waiter, Outcome outcome) noexcept;
   void finish(Word word) noexcept;
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -16,7 +17,7 @@ constexpr const char* nothing_to_downgrade =
     "the hold was evicted: there is nothing left to downgrade";
 
 std::stop_token stopped() {
-  std::stop_source source;
+  const std::stop_source source;
   source.request_stop();
   return source.get_token();
 }
@@ -213,7 +214,7 @@ void LocalSpace::finish(Aftermath& after) noexcept {
   // From here on the space may be gone: those who are told may be the last.
   const detail::ResumeScope scope;
   while (!after.granted.empty()) {
-    Entry& ticket = after.granted.pop();
+    const Entry& ticket = after.granted.pop();
     ticket.waiter->done(*ticket.waiter, detail::Outcome::granted);
   }
 }
@@ -315,7 +316,7 @@ std::stop_token LocalSpace::lost(const detail::Grant& grant) {
 
 bool LocalSpace::evict(Token token) {
   Entry* ticket = nullptr;
-  std::stop_source told{std::nostopstate};
+  std::optional<std::stop_source> told;
   bool waits = false;
   {
     lock(all_shards);
@@ -332,12 +333,13 @@ bool LocalSpace::evict(Token token) {
     }
   }
   if (waits) {
+    const detail::ResumeScope scope;  // It is told before those who come next go on.
     detail::Waiter& waiter = *ticket->waiter;
     withdraw(*ticket);
     waiter.done(waiter, detail::Outcome::evicted);
     return true;
   }
-  told.request_stop();  // The holder is told before the next one gets in.
+  if (told.has_value()) told->request_stop();  // The holder is told before the next one gets in.
   Aftermath after;
   const ShardSet held = ticket->shards;
   lock(held);

@@ -147,7 +147,7 @@ LocalSpace::Fast LocalSpace::request_one(const detail::Ask& ask, detail::Waiter*
   if (!alone(node)) return Fast::impossible;
   shard.thicken();
 
-  GroupRef group{shard, claim.mode};
+  const GroupRef group{shard, claim.mode};
   Line* const own = Shard::existing(&node.here, *group);
   if (own != nullptr && own->limit != claim.mode.limit()) {
     refuse_limit_clash(ask.claims, ask.owner);
@@ -258,7 +258,7 @@ Entry& LocalSpace::append(std::span<const Claim> claims, std::uint64_t number) {
 Entry& LocalSpace::append_one(const Claim& claim, std::uint64_t number) {
   Shard& shard = shards_[shard_of(claim.path.route())];
   Node& node = shard.node(claim.path);
-  GroupRef group{shard, claim.mode};
+  const GroupRef group{shard, claim.mode};
   Entry& entry = shard.make_entry(node, *group, claim.mode.limit());
   try {
     if (node.depth >= 2 && node.branch->top == nullptr) {
@@ -324,36 +324,54 @@ ShardSet LocalSpace::needs(const Entry& ticket, ShardSet held) const noexcept {
 
 LocalSpace::Place LocalSpace::place_to_wait(Node& node, const Group& group,
                                             std::uint64_t number) const noexcept {
-  const auto look = [&](Line* first, std::uint8_t shard) {
-    return Place{.line = Shard::blocking(first, group, number), .shard = shard};
-  };
   // Of several lines the own one comes first, so that of many exclusive tickets only the first
   // waits elsewhere.
   if (node.here.more != nullptr && group.kind == Mode::Kind::exclusive) {
     Line* const own = Shard::existing(&node.here, group);
-    if (own != nullptr && own->live.next->number < number) return {own, node.shard};
+    if (own != nullptr && own->live.next->number < number)
+      return {.line = own, .shard = node.shard};
   }
-  if (const Place at = look(&node.here, node.shard); at.line != nullptr) return at;
+  if (Line* const line = Shard::blocking(&node.here, group, number)) {
+    return {.line = line, .shard = node.shard};
+  }
+  const Place above = place_above(node, group, number);
+  return above.line != nullptr ? above : place_below(node, group, number);
+}
+
+LocalSpace::Place LocalSpace::place_above(const Node& node, const Group& group,
+                                          std::uint64_t number) const noexcept {
   if (node.depth >= 2) {
     for (Node* up = node.parent; up->depth >= 2; up = up->parent) {
-      if (const Place at = look(&up->here, node.shard); at.line != nullptr) return at;
+      if (Line* const line = Shard::blocking(&up->here, group, number)) {
+        return {.line = line, .shard = node.shard};
+      }
     }
     Node* const top = node.branch->top;
     if (top != nullptr && top->claims_here() != 0) {
-      if (const Place at = look(&top->here, top->shard); at.line != nullptr) return at;
+      if (Line* const line = Shard::blocking(&top->here, group, number)) {
+        return {.line = line, .shard = top->shard};
+      }
     }
   }
   if (node.depth >= 1 && root_wide_.load(std::memory_order_acquire) != 0) {
-    if (const Place at = look(&shards_[0].root().here, 0); at.line != nullptr) return at;
+    return {.line = Shard::blocking(&shards_[0].root().here, group, number), .shard = 0};
   }
+  return {};
+}
+
+LocalSpace::Place LocalSpace::place_below(const Node& node, const Group& group,
+                                          std::uint64_t number) const noexcept {
   if (node.depth >= 1) {
-    if (const Place at = look(node.below, node.shard); at.line != nullptr) return at;
+    if (Line* const line = Shard::blocking(node.below, group, number)) {
+      return {.line = line, .shard = node.shard};
+    }
   }
-  const ShardSet others = node.depth == 0 ? all_shards : node.replicas;
-  for (ShardSet s = others; s != 0; s &= s - 1) {
+  for (ShardSet s = node.depth == 0 ? all_shards : node.replicas; s != 0; s &= s - 1) {
     const auto index = static_cast<std::uint8_t>(std::countr_zero(s));
-    Node* const copy = node.depth == 0 ? &shards_[index].root() : shards_[index].find(node);
-    if (const Place at = look(copy->below, index); at.line != nullptr) return at;
+    Node& copy = node.depth == 0 ? shards_[index].root() : *shards_[index].find(node);
+    if (Line* const line = Shard::blocking(copy.below, group, number)) {
+      return {.line = line, .shard = index};
+    }
   }
   return {};
 }

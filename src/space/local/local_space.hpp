@@ -36,6 +36,8 @@ namespace tenure::local {
 class LocalSpace final : public detail::Backend {
  public:
   LocalSpace();
+  LocalSpace(const LocalSpace&) = delete;
+  LocalSpace& operator=(const LocalSpace&) = delete;
 
   detail::Grant request_free(const Claim& claim, const detail::OwnerRef& owner) override;
   bool request(const detail::Ask& ask, detail::Waiter& waiter) override;
@@ -133,13 +135,17 @@ class LocalSpace final : public detail::Backend {
   [[nodiscard]] ShardSet needs(const Entry& ticket, ShardSet held) const noexcept;
   [[nodiscard]] Place place_to_wait(Node& node, const Group& group,
                                     std::uint64_t number) const noexcept;
+  [[nodiscard]] Place place_above(const Node& node, const Group& group,
+                                  std::uint64_t number) const noexcept;
+  [[nodiscard]] Place place_below(const Node& node, const Group& group,
+                                  std::uint64_t number) const noexcept;
   static void queue(Entry& ticket, Entry& entry, Place place) noexcept;
   bool queue_if_blocked(Entry& ticket) noexcept;
   void settle(Entry& ticket, DueList& granted) noexcept;
   void advance(DueList& due, ShardSet held, Aftermath& after) noexcept;
 
   // Leaving.
-  void count_out(Shard& shard, Aftermath& after) noexcept;
+  static void count_out(Shard& shard, Aftermath& after) noexcept;
   bool release_thickened(Shard& shard, Node& node, std::uint64_t number, Aftermath& after) noexcept;
   bool release_ticket(Entry& ticket) noexcept;
   void release_lost(Entry& ticket, Aftermath& after) noexcept;

@@ -5,10 +5,16 @@
 namespace tenure::local {
 
 detail::OwnerRef Owners::get(const Owner& owner) {
-  if (owner.anonymous()) return nullptr;
-  detail::OwnerRef parent = get(Owner{owner.id.parent()});
+  detail::OwnerRef state;
+  for (std::size_t depth = 1; depth <= owner.id.depth(); ++depth) {
+    state = get_below(std::move(state), owner.id.prefix(depth));
+  }
+  return state;
+}
+
+detail::OwnerRef Owners::get_below(detail::OwnerRef parent, const Path& id) {
   const std::scoped_lock lock{book_->mutex};
-  std::weak_ptr<detail::OwnerState>& known = book_->states[owner.id];
+  std::weak_ptr<detail::OwnerState>& known = book_->states[id];
   if (detail::OwnerRef state = known.lock()) return state;
   const auto forget = [book = book_](detail::OwnerState* state) {
     {
@@ -20,7 +26,7 @@ detail::OwnerRef Owners::get(const Owner& owner) {
     delete state;
   };
   auto made = std::make_unique<detail::OwnerState>();
-  made->owner = owner;
+  made->owner = Owner{id};
   made->parent = std::move(parent);
   detail::OwnerRef state{made.release(), forget};
   known = state;

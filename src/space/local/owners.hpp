@@ -22,7 +22,10 @@ struct OwnerState {
   // Whether it, beside `own` tickets, or an ancestor has any.
   [[nodiscard]] bool has_more_than(std::uint32_t own) const noexcept {
     if (tickets.load(std::memory_order_relaxed) > own) return true;
-    return parent != nullptr && parent->has_more_than(0);
+    for (const OwnerState* up = parent.get(); up != nullptr; up = up->parent.get()) {
+      if (up->tickets.load(std::memory_order_relaxed) > 0) return true;
+    }
+    return false;
   }
 };
 
@@ -35,6 +38,8 @@ class Owners {
   detail::OwnerRef get(const Owner& owner);
 
  private:
+  detail::OwnerRef get_below(detail::OwnerRef parent, const Path& id);
+
   // Shared with the states' deleters, which may run after the space has gone.
   struct Book {
     std::mutex mutex;

@@ -218,7 +218,7 @@ static_assert(alignof(Entry) == alignof(Link) && sizeof(Entry) % alignof(Link) =
 inline std::int64_t now_coarse() noexcept {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
-  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
+  return (now.tv_sec * std::int64_t{1'000'000'000}) + now.tv_nsec;
 }
 
 // Tickets, by their first entries: first in, first out.
@@ -240,6 +240,7 @@ class DueList {
   DueList() = default;
   DueList(const DueList&) = delete;
   DueList& operator=(const DueList&) = delete;
+  ~DueList() = default;
 
  private:
   Entry* head_ = nullptr;

@@ -14,10 +14,11 @@ Shard::Shard(SlabSource& source, Shard* shards, std::uint8_t index)
       root_{},
       nodes_(source, sizeof(Node) + pooled_key),
       lines_(source, sizeof(Line)),
-      entries_{Pool{source, sizeof(Entry) + pool_links[0] * sizeof(Link)},
-               Pool{source, sizeof(Entry) + pool_links[1] * sizeof(Link)},
-               Pool{source, sizeof(Entry) + pool_links[2] * sizeof(Link)},
-               Pool{source, sizeof(Entry) + pool_links[3] * sizeof(Link)}} {
+      entries_{Pool{source, sizeof(Entry) + (pool_links[0] * sizeof(Link))},
+               Pool{source, sizeof(Entry) + (pool_links[1] * sizeof(Link))},
+               Pool{source, sizeof(Entry) + (pool_links[2] * sizeof(Link))},
+               Pool{source, sizeof(Entry) + (pool_links[3] * sizeof(Link))}} {
+  lock.renew();
   thin_.make_list();
   root_.here.init(0);
   root_.shard = index;
@@ -44,12 +45,16 @@ Group& Shard::group(const Mode& mode) {
 // ---- Nodes ----
 
 Node& Shard::node(const Path& path) {
-  Node* const found = find(path);
-  return found != nullptr ? *found : make_node(path);
+  if (Node* const found = find(path)) return *found;
+  // From the nearest ancestor that is there, downwards.
+  std::size_t depth = path.depth() - 1;
+  Node* at = find(path.prefix(depth));
+  while (at == nullptr) at = find(path.prefix(--depth));
+  while (depth < path.depth()) at = &make_node(*at, path.prefix(++depth));
+  return *at;
 }
 
-Node& Shard::make_node(const Path& path) {
-  Node& parent = node(path.parent());
+Node& Shard::make_node(Node& parent, const Path& path) {
   below(parent);
   const std::string_view key = path.bytes();
   const bool external = key.size() > pooled_key;
@@ -92,7 +97,7 @@ void Shard::free_node(Node& node) noexcept {
   } else {
     nodes_.give(&node);
   }
-  no_longer_used(parent);
+  if (--parent.uses == 0 && !parent.listed && parent.depth > 0) append_idle(parent);
 }
 
 // A node stays listed while it is used again; trim() finds that out. So the hot path, a path that
@@ -111,9 +116,10 @@ void Shard::append_idle(Node& node) noexcept {
 }
 
 void Shard::trim(const Node& keep) noexcept {
-  // While the pool is sparse two go for each that comes, so that the slabs they pin are given back.
-  std::size_t rounds = nodes_.sparse() ? 2 : 1;
-  while (rounds-- > 0 && oldest_idle_ != &keep && (idle_ > max_idle || nodes_.sparse())) {
+  // While the pool is sparse more go than come, so that the slabs they pin are given back.
+  constexpr int max_rounds = 4;
+  for (int i = 0; i < max_rounds && oldest_idle_ != &keep; ++i) {
+    if (idle_ <= max_idle && !nodes_.sparse()) return;
     Node& node = *oldest_idle_;
     oldest_idle_ = node.idle;
     if (oldest_idle_ == nullptr) newest_idle_ = &oldest_idle_;
@@ -147,7 +153,7 @@ void Shard::put_to_sleep(Node& copy) noexcept {
   if (top.replicas == 0 && top.uses == 0 && !top.listed) home.append_idle(top);
 }
 
-void Shard::wake(Node& copy, Node& top) noexcept {
+void Shard::wake(Node& copy, Node& top) const noexcept {
   copy.top = &top;
   top.replicas |= set_of(index_);
 }

@@ -84,7 +84,7 @@ class alignas(128) Shard {
   // Links the entry into its lines, in order. Throws std::bad_alloc; it is then in none.
   void place(Entry& entry, std::uint64_t number);
   // Takes it out of all its lines; the entries whose turn has come there are added to `due`.
-  void take_out(Entry& entry, DueList& due) noexcept;
+  static void take_out(Entry& entry, DueList& due) noexcept;
   void free_entry(Entry& entry) noexcept;
 
   // A thin hold, unless anything is claimed at the node, above it in this shard or below it: then
@@ -112,7 +112,7 @@ class alignas(128) Shard {
   // A copy of a name in this shard that has no live claims below it goes to sleep; `home` is held.
   void put_to_sleep(Node& copy) noexcept;
   // Makes home know of it; `home` is held.
-  void wake(Node& copy, Node& top) noexcept;
+  void wake(Node& copy, Node& top) const noexcept;
 
   std::uint64_t counter = 0;  // The largest number handed out or seen, without its shard.
   std::size_t tickets = 0;    // Live tickets whose first entry is here.
@@ -132,7 +132,7 @@ class alignas(128) Shard {
     while (pool_links[pool] <= depth) ++pool;
     return pool;
   }
-  Node& make_node(const Path& path);
+  Node& make_node(Node& parent, const Path& path);
   void free_node(Node& node) noexcept;
   void enlist(Node& node) noexcept;
   void append_idle(Node& node) noexcept;

@@ -53,7 +53,10 @@ constexpr int spins = 100;  // A few critical sections' worth.
 bool ShardLock::try_lock() noexcept {
   if (enter_leaning()) return true;
   if (!take_word()) return false;
-  if (bias().load(std::memory_order_relaxed) == 0) return true;
+  if (!leans()) return true;
+  bias().store(0, std::memory_order_relaxed);
+  barrier_everywhere();
+  if (inside().load(std::memory_order_acquire) == 0) return true;
   unlock();
   return false;
 }
@@ -90,7 +93,8 @@ void ShardLock::take_lean_away() noexcept {
 void ShardLock::end_streak() noexcept {
   if (thread_number == no_thread) thread_number = next_thread_number();
   if (last_ == thread_number && has_membarrier()) {
-    bias().store(thread_number, std::memory_order_relaxed);
+    if (leaner_ == 0) leaner_ = thread_number;
+    if (leaner_ == thread_number) bias().store(thread_number, std::memory_order_relaxed);
   }
   last_ = thread_number;
   streak_ = 0;

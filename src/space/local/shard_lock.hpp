@@ -6,10 +6,12 @@
 //   bias_ == 0      taken by a compare-exchange of `word_`, given back by a plain store
 //   bias_ == other  `word_` is taken, and then the lean: bias_ = 0, wait until inside_ == 0
 //
-// After `streak_limit` turns in a row the shard leans to the thread that had them; the first other
-// thread ends that. Where a plain store and a later load must not change places, the side that
-// comes rarely pays: it makes all threads of the process pass a memory barrier (membarrier). That
-// is
+// The first thread to have `streak_limit` turns in a row is the shard's `leaner_`: the shard leans
+// to it after each such streak, until another thread comes. There is one leaner for good, because
+// only one thread may ever write `inside_`: it may be late with setting and clearing that when it
+// finds that the shard no longer leans to it. Where a plain store and a later load must not change
+// places, the side that comes rarely pays: it makes all threads of the process pass a memory
+// barrier (membarrier). That is
 //
 //   - whoever takes the lean away, between `bias_ = 0` and reading `inside_`: the thread that had
 //   it
@@ -23,8 +25,8 @@
 // turns.
 //
 // After the last store in unlock() another thread may destroy the shard; the read of `sleepers_`
-// that follows it is why shards are in memory that is never unmapped (block.hpp), and why the
-// constructor leaves it alone: all zero is an unlocked lock.
+// that follows it is why shards are in memory that is never unmapped (block.hpp), and why there
+// is no constructor: all zero is an unlocked lock, and renew() makes one of a lock that was used.
 #pragma once
 
 #include <atomic>
@@ -45,7 +47,13 @@ class TENURE_CAPABILITY("shard") ShardLock {
     if (!enter_leaning()) lock_word();
   }
 
-  // Does not take a lean away: false although nobody may be inside.
+  // For a new space: forgets who had it.
+  void renew() noexcept {
+    bias_ = leaner_ = last_ = 0;
+    streak_ = 0;
+  }
+
+  // Never waits.
   bool try_lock() noexcept TENURE_TRY_ACQUIRE(true);
 
   void unlock() noexcept TENURE_RELEASE() TENURE_LOCKS_A_SET {
@@ -81,6 +89,10 @@ class TENURE_CAPABILITY("shard") ShardLock {
     inside().store(0, std::memory_order_release);
     return false;
   }
+  // Or did a moment ago.
+  [[nodiscard]] bool leans() noexcept {
+    return (bias().load(std::memory_order_relaxed) | inside().load(std::memory_order_acquire)) != 0;
+  }
   [[nodiscard]] bool take_word() noexcept {
     std::uint32_t free = 0;
     return word().compare_exchange_strong(free, 1, std::memory_order_acquire,
@@ -89,7 +101,7 @@ class TENURE_CAPABILITY("shard") ShardLock {
   void lock_word() noexcept {
     if (!take_word()) [[unlikely]]
       wait_for_word();
-    if (bias().load(std::memory_order_relaxed) != 0) [[unlikely]]
+    if (leans()) [[unlikely]]
       take_lean_away();
     if (last_ != thread_number || ++streak_ == streak_limit) [[unlikely]]
       end_streak();
@@ -103,7 +115,8 @@ class TENURE_CAPABILITY("shard") ShardLock {
   std::uint32_t sleepers_;  // Threads that sleep, or are about to.
   std::uint64_t bias_;      // The thread that the shard leans to, or 0. Changed with word_ taken.
   std::uint64_t inside_;    // That thread while it is inside without word_, or 0. Only it writes.
-  std::uint64_t last_;      // Who took word_ last; guarded by word_.
+  std::uint64_t leaner_;    // The only thread that it ever leans to, or 0; guarded by word_.
+  std::uint64_t last_;      // Who took word_ last; the same.
   std::uint32_t streak_;    // How often in a row; the same.
 };
 

@@ -52,7 +52,7 @@ void* SlabSource::take() {
   const auto index = static_cast<std::size_t>(std::countr_zero(chunk.free));
   chunk.free &= chunk.free - 1;
   if (chunk.free == 0) unlink(chunk);
-  return chunk.base + index * slab_bytes;
+  return chunk.base + (index * slab_bytes);
 }
 
 void SlabSource::give(void* slab) noexcept {
@@ -91,7 +91,7 @@ void Pool::unlink(Slab* slab) noexcept {
   if (slab->next != nullptr) slab->next->prev = slab->prev;
 }
 
-// A record that was never used: from the slab in use, the spare one, or a new one.
+// From the slab in use one that was never used, or any of the spare slab or a new one.
 void* Pool::take_fresh() {
   if (open_ == nullptr) {
     if (spare_ == nullptr) {
@@ -99,11 +99,14 @@ void* Pool::take_fresh() {
       ++slabs_;
     }
     link(std::exchange(spare_, nullptr));
-    if (open_->free != nullptr) return take();
   }
   Slab* const slab = open_;
-  auto* const record =
-      reinterpret_cast<std::byte*>(slab) + header_bytes + slab->touched++ * record_bytes_;
+  void* record = slab->free;
+  if (record != nullptr) {
+    slab->free = *static_cast<void**>(record);
+  } else {
+    record = reinterpret_cast<std::byte*>(slab) + header_bytes + (slab->touched++ * record_bytes_);
+  }
   ++used_;
   if (++slab->used == capacity_) unlink(slab);
   return record;

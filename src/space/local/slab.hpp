@@ -97,6 +97,7 @@ class Pool {
   static constexpr std::size_t header_bytes = 48;
 
   static Slab* slab_of(void* record) noexcept {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): a mask is what slabs are aligned for.
     return reinterpret_cast<Slab*>(reinterpret_cast<std::uintptr_t>(record) & ~(slab_bytes - 1));
   }
   void link(Slab* slab) noexcept;

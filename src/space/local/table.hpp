@@ -61,7 +61,9 @@ class NodeTable {
   static constexpr std::size_t min_buckets = 128;
   struct Unmap {
     std::size_t size;
-    void operator()(Node** buckets) const noexcept { ::munmap(buckets, size * sizeof(Node*)); }
+    void operator()(Node** buckets) const noexcept {
+      ::munmap(static_cast<void*>(buckets), size * sizeof(Node*));
+    }
   };
   using Buckets = std::unique_ptr<Node*, Unmap>;
 
