@@ -73,11 +73,7 @@ class Awaiter : protected Waiter, protected Resumable {
   Awaiter& operator=(const Awaiter&) = delete;
   ~Awaiter() = default;
 
-  [[nodiscard]] bool await_ready() {
-    const std::span<const Claim> claims = request_.claims();
-    if (claims.size() == 1) grant = backend_->request_free(claims.front(), owner_);
-    return grant.ticket != nullptr;
-  }
+  [[nodiscard]] bool await_ready() const noexcept { return false; }
   // Once it is queued another thread may resume the coroutine: nothing is touched after that.
   bool await_suspend(std::coroutine_handle<> coroutine) {
     handle = coroutine;

@@ -36,9 +36,19 @@ bool all_empty(const Line* first) noexcept {
 }
 
 // Whoever holds up the line has been doing so since now at the latest.
-void stamp(Line& line, std::int64_t now) noexcept {
+void stamp(Line& line) noexcept {
   std::atomic<std::int64_t>& since = Entry::of_link(*line.live.next, line.depth).first->since;
-  if (since.load(std::memory_order_relaxed) == 0) since.store(now, std::memory_order_relaxed);
+  if (since.load(std::memory_order_relaxed) == 0) {
+    since.store(now_coarse(), std::memory_order_relaxed);
+  }
+}
+
+// The group of a claim that may be held thin, or null: one that everybody knows, without a limit.
+Group* thin_group(const Claim& claim, const detail::OwnerRef& owner) noexcept {
+  if (claim.mode.kind() == Mode::Kind::named || claim.mode.limit() != 0 || owner != nullptr) {
+    return nullptr;
+  }
+  return claim.mode.is_exclusive() ? &exclusive_group : &shared_group;
 }
 
 std::string owner_text(const detail::OwnerRef& owner) {
@@ -93,16 +103,13 @@ inline bool LocalSpace::alone(const Node& node) const noexcept {
 // The case that must be fast: one claim without a limit, of a group that everybody knows, on a path
 // seen lately. Everything else is left to the others, untouched.
 detail::Grant LocalSpace::request_free(const Claim& claim, const detail::OwnerRef& owner) {
-  if (claim.mode.kind() == Mode::Kind::named || claim.mode.limit() != 0 || claim.path.is_root() ||
-      owner != nullptr) {
-    return {};
-  }
-  Group& group = claim.mode.is_exclusive() ? exclusive_group : shared_group;
+  Group* const group = thin_group(claim, owner);
+  if (group == nullptr || claim.path.is_root()) return {};
   Shard& shard = shards_[shard_of(claim.path.route())];
   const ShardGuard guard{shard.lock};
   Node* const node = shard.find(claim.path);
   if (node == nullptr || shard.closed || !alone(*node)) return {};
-  const std::uint64_t number = shard.take_thin(*node, group);
+  const std::uint64_t number = shard.take_thin(*node, *group);
   return number != 0 ? thin_grant(*node, number) : detail::Grant{};
 }
 
@@ -145,6 +152,12 @@ LocalSpace::Fast LocalSpace::request_one(const detail::Ask& ask, detail::Waiter*
   if (shard.closed) throw Closed("the space was closed");
   Node& node = shard.node(claim.path);
   if (!alone(node)) return Fast::impossible;
+  if (Group* const known = thin_group(claim, ask.owner)) {
+    if (const std::uint64_t number = shard.take_thin(node, *known)) {
+      grant = thin_grant(node, number);
+      return Fast::granted;
+    }
+  }
   shard.thicken();
 
   const GroupRef group{shard, claim.mode};
@@ -169,7 +182,8 @@ LocalSpace::Fast LocalSpace::request_one(const detail::Ask& ask, detail::Waiter*
   grant = {.ticket = &entry, .token = Token{entry.number}};
   if (!blocked) return Fast::granted;
   entry.waiter = waiter;
-  waiter->grant = grant;
+  waiter->grant = {.ticket = &entry,
+                   .token = Token{entry.number}};  // Not from memory just written.
   queue(entry, entry, place);
   return Fast::blocked;
 }
@@ -383,7 +397,7 @@ void LocalSpace::queue(Entry& ticket, Entry& entry, Place place) noexcept {
     entry.over = true;
     place.shard = entry.shard;
   } else {
-    stamp(*place.line, now_coarse());
+    stamp(*place.line);
     // Late comers are last but for those that waited elsewhere before.
     Link* where = &place.line->turns;
     while (where->prev != &place.line->turns && where->prev->number > entry.number) {
