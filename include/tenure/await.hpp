@@ -7,6 +7,8 @@
 // it is resumed through executor.execute(function) instead, which must not call the function
 // itself. One that did not have to wait goes on at once.
 //
+// g++ 12 does not compile braces inside of a co_await: give several claims a name first.
+//
 // The same object is an Asio operation where tenure/asio.hpp is included, so an asio::awaitable may
 // co_await it too.
 #pragma once
@@ -169,7 +171,7 @@ class StoppableAwaiter : protected Waiter, protected Resumable {
 template <class Executor = void>
 class [[nodiscard]] AsyncLock {
  public:
-  AsyncLock(const std::shared_ptr<detail::Backend>& backend, const detail::OwnerRef& owner,
+  AsyncLock(const std::shared_ptr<detail::Backend>& backend, detail::OwnerRef owner,
             Request request, ResumeOn<Executor> on)
       : backend_(&backend),
         owner_(std::move(owner)),
@@ -177,7 +179,7 @@ class [[nodiscard]] AsyncLock {
         on_(std::move(on)) {}
 
   detail::Awaiter<Executor> operator co_await() && {
-    return {backend_->get(), owner_, std::move(request_), std::move(on_)};
+    return {backend_->get(), std::move(owner_), std::move(request_), std::move(on_)};
   }
   // As an Asio operation, which has an executor already; defined in tenure/asio.hpp. No pointers:
   // an awaitable asks whether this may be called with one to its frame, which is no token.

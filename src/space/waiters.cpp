@@ -66,7 +66,7 @@ ResumeScope::ResumeScope() noexcept { ++due.scopes; }
 ResumeScope::~ResumeScope() {
   if (due.scopes == 1) {
     while (due.head != nullptr) {
-      Resumable& next = *due.head;
+      const Resumable& next = *due.head;
       due.head = next.next;
       next.handle.resume();  // Its frame, and `next` with it, may be gone after this.
     }

@@ -39,7 +39,7 @@ LocalSpace::Stay::~Stay() {
   Aftermath after;
   {
     const ShardGuard guard{space_.shards_[0].lock};
-    space_.count_out(space_.shards_[0], after);
+    count_out(space_.shards_[0], after);
   }
   if (!after.empty()) space_.finish(after);
 }
@@ -135,7 +135,7 @@ void LocalSpace::dequeue(Entry& ticket) noexcept {
 }
 
 void LocalSpace::take_out(Entry& entry, DueList& due) noexcept {
-  shards_[entry.shard].take_out(entry, due);
+  Shard::take_out(entry, due);
   if (entry.depth == 0) root_wide_.fetch_sub(1, std::memory_order_release);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -382,8 +383,9 @@ LocalSpace::Place LocalSpace::place_below(const Node& node, const Group& group,
   }
   for (ShardSet s = node.depth == 0 ? all_shards : node.replicas; s != 0; s &= s - 1) {
     const auto index = static_cast<std::uint8_t>(std::countr_zero(s));
-    Node& copy = node.depth == 0 ? shards_[index].root() : *shards_[index].find(node);
-    if (Line* const line = Shard::blocking(copy.below, group, number)) {
+    const Node* const copy = node.depth == 0 ? &shards_[index].root() : shards_[index].find(node);
+    assert(copy != nullptr);  // Home knows of it.
+    if (Line* const line = Shard::blocking(copy->below, group, number)) {
       return {.line = line, .shard = index};
     }
   }
