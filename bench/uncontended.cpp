@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "bench/allocations.hpp"
 #include "bench/names.hpp"
@@ -50,6 +51,8 @@ void ask_uncontended(Report& report) {
   pin_to_core(0);
   const Space space = open("local:");
   const Space below = open("local:");  // A parent whose children were in use is another matter.
+  const Space foreign =
+      open("local:");  // Its shards lean to another thread: no favour for this one.
   const Claim flat = book.exclusive();
   const Claim child = book(3);
   const Claim reader = book.shared();
@@ -59,8 +62,11 @@ void ask_uncontended(Report& report) {
   TbbMap tbb_erasing;
   std::mutex bare;
 
+  std::thread{lock_claim(foreign, flat), 10'000}.join();
+
   Race race{report.effort()};
   const auto ours = race.add(lock_claim(space, flat));
+  const auto guest = race.add(lock_claim(foreign, flat));
   const auto mutexes = race.add(lock_in_map(map, key));
   const auto tbb = race.add(repeat([&] {
     TbbMap::accessor accessor;
@@ -83,6 +89,7 @@ void ask_uncontended(Report& report) {
   report.compare("flat key", {"", race[ours]}, rival, at_most(1.0));
   report.compare("flat key", {"", race[ours]}, {"oneTBB accessor", race[tbb]}, at_most(0.6));
   report.compare("flat key", {"", race[ours]}, {"oneTBB insert + erase", race[tbb_erase]});
+  report.compare("flat key, shard of two threads", {"", race[guest]}, rival);
   report.compare("flat key, shared", {"", race[shared]}, rival);
   report.compare("flat key, try_lock", {"", race[tried]}, rival);
   report.compare("book(3)", {"", race[second]}, rival);

@@ -1,12 +1,12 @@
-// The smallest use of the installed package: its headers are found, its errors can be caught.
+// The smallest use of the installed package: its headers are found, and its libraries link.
 #include <iostream>
-#include <tenure/error.hpp>
+#include <tenure/tenure.hpp>
+
+inline const tenure::Name book{"book"};
 
 int main() {
-  try {
-    throw tenure::Error("installed");
-  } catch (const tenure::Error& error) {
-    std::cout << error.what() << '\n';
-  }
-  return 0;
+  const tenure::Space space = tenure::open("local:");
+  const tenure::Hold hold = space.lock(book(3));
+  std::cout << space.inspect().front().ticket.claims.front().text() << '\n';
+  return space.try_lock(book) ? 1 : 0;
 }

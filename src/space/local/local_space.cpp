@@ -135,8 +135,13 @@ bool LocalSpace::request_owned(const detail::Ask& ask, detail::Waiter& waiter) {
   const Stay stay{*this};
   detail::Grant grant;
   const bool granted = request_any(ask, waiter, grant);
-  if (!granted && owner->has_more_than(1)) refuse_deadlock(grant.token.value);
-  return granted;
+  if (granted || !owner->has_more_than(1)) return granted;
+  try {
+    refuse_deadlock(grant.token.value);
+  } catch (const std::bad_alloc&) {
+    return false;  // It is queued, and waits without having looked.
+  }
+  return false;
 }
 
 bool LocalSpace::try_request(const detail::Ask& ask, detail::Grant& grant) {
@@ -183,8 +188,7 @@ LocalSpace::Fast LocalSpace::request_one(const detail::Ask& ask, detail::Waiter*
   grant = {.ticket = &entry, .token = Token{entry.number}};
   if (!blocked) return Fast::granted;
   entry.waiter = waiter;
-  waiter->grant = {.ticket = &entry,
-                   .token = Token{entry.number}};  // Not from memory just written.
+  waiter->grant = {.ticket = &entry, .token = Token{entry.number}};
   queue(entry, entry, place);
   return Fast::blocked;
 }
