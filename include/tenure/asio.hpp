@@ -17,6 +17,7 @@
 //   total                                                 | its turn came first: then the hold
 //   the Space is destroyed                                | Closed
 //   the ticket is evicted                                 | Evicted
+//   the store gives the session up                        | SessionLost
 //   the executor's context is destroyed                   | nothing: the handler is destroyed, and
 //                                                         | the request leaves the queue before
 //
@@ -260,7 +261,7 @@ class LockOperation final : public Waiter, public AsioWait {
   using Allocator = typename std::allocator_traits<
       HandlerAllocator<Handler>>::template rebind_alloc<LockOperation>;
   using Memory = std::allocator_traits<Allocator>;
-  enum class End : std::uint8_t { none, granted, closed, evicted, cancelled, failed };
+  enum class End : std::uint8_t { none, granted, closed, evicted, lost, cancelled, failed };
 
   // What is left when the operation's memory is given back. The handler goes before the hold.
   struct Result {
@@ -333,12 +334,13 @@ class LockOperation final : public Waiter, public AsioWait {
     return false;
   }
 
-  static void on_done(Waiter& waiter, Outcome outcome) noexcept {
+  static void on_done(Waiter& waiter, WaitOutcome outcome) noexcept {
     auto& self = static_cast<LockOperation&>(waiter);
     switch (outcome) {
-      case Outcome::granted: return self.settle(End::granted);
-      case Outcome::closed: return self.settle(End::closed);
-      case Outcome::evicted: return self.settle(End::evicted);
+      case WaitOutcome::granted: return self.settle(End::granted);
+      case WaitOutcome::closed: return self.settle(End::closed);
+      case WaitOutcome::evicted: return self.settle(End::evicted);
+      case WaitOutcome::lost: return self.settle(End::lost);
     }
   }
 
@@ -381,14 +383,15 @@ class LockOperation final : public Waiter, public AsioWait {
       case End::none:
       case End::granted: return nullptr;
       case End::failed: return std::move(error_);
-      case End::closed: return as_error(Outcome::closed);
-      case End::evicted: return as_error(Outcome::evicted);
+      case End::closed: return as_error(WaitOutcome::closed);
+      case End::evicted: return as_error(WaitOutcome::evicted);
+      case End::lost: return as_error(WaitOutcome::lost);
       case End::cancelled: break;
     }
     return std::make_exception_ptr(
         boost::system::system_error{asio::error::operation_aborted, "async_lock"});
   }
-  static std::exception_ptr as_error(Outcome outcome) {
+  static std::exception_ptr as_error(WaitOutcome outcome) {
     try {
       throw_outcome(outcome);
     } catch (...) {

@@ -87,7 +87,7 @@ class Awaiter : protected Waiter, protected Resumable {
   }
 
  private:
-  static void on_done(Waiter& waiter, Outcome outcome) noexcept {
+  static void on_done(Waiter& waiter, WaitOutcome outcome) noexcept {
     auto& self = static_cast<Awaiter&>(waiter);
     self.outcome_ = outcome;
     self.on_.resume(self);
@@ -97,7 +97,7 @@ class Awaiter : protected Waiter, protected Resumable {
   OwnerRef owner_;
   Request request_;
   [[no_unique_address]] ResumeOn<Executor> on_;
-  Outcome outcome_ = Outcome::granted;
+  WaitOutcome outcome_ = WaitOutcome::granted;
 };
 
 // The coroutine is resumed by the later of two: the end of await_suspend, and the end of the wait.
@@ -145,7 +145,7 @@ class StoppableAwaiter : protected Waiter, protected Resumable {
       self->end();
     }
   };
-  static void on_done(Waiter& waiter, Outcome outcome) noexcept {
+  static void on_done(Waiter& waiter, WaitOutcome outcome) noexcept {
     auto& self = static_cast<StoppableAwaiter&>(waiter);
     self.outcome_ = outcome;
     self.end();
@@ -161,7 +161,7 @@ class StoppableAwaiter : protected Waiter, protected Resumable {
   std::stop_token stop_;
   std::optional<std::stop_callback<OnStop>> callback_;
   std::atomic<std::uint8_t> parts_ = 0;
-  Outcome outcome_ = Outcome::granted;
+  WaitOutcome outcome_ = WaitOutcome::granted;
   bool stopped_ = false;
 };
 

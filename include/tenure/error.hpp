@@ -48,4 +48,11 @@ class Evicted : public Error {
   using Error::Error;
 };
 
+// The store holds this process for dead, or was replaced: nothing that it held or waited for counts
+// any more. Open the space again.
+class SessionLost : public Error {
+ public:
+  using Error::Error;
+};
+
 }  // namespace tenure

@@ -3,8 +3,10 @@
 //   state     | token()      | release()        | destructor, or moved onto
 //   ----------+--------------+------------------+--------------------------
 //   holding   | its number   | true; empty      | gives it back
-//   evicted   | its number   | false; empty     | nothing
+//   lost      | its number   | false; empty     | nothing
 //   empty     | Token{}      | false            | nothing
+//
+// Lost: it was evicted, its deadline passed, or its session died.
 //
 // Empty is what was moved from, released or made by default. A second release() does nothing: it
 // can never give back somebody else's hold.
@@ -14,11 +16,15 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <utility>
+#include <vector>
 
 #include "tenure/detail/backend.hpp"
+#include "tenure/error.hpp"
+#include "tenure/store.hpp"
 #include "tenure/ticket.hpp"
 
 namespace tenure {
@@ -30,7 +36,7 @@ class Hold {
       : backend_(std::exchange(other.backend_, nullptr)), grant_(other.grant_) {}
   Hold& operator=(Hold&& other) noexcept {
     if (this != &other) {
-      release();
+      drop();
       backend_ = std::exchange(other.backend_, nullptr);
       grant_ = other.grant_;
     }
@@ -38,7 +44,8 @@ class Hold {
   }
   Hold(const Hold&) = delete;
   Hold& operator=(const Hold&) = delete;
-  ~Hold() { release(); }
+  // Never throws and never waits: what a store can't take now is given back as soon as it can.
+  ~Hold() { drop(); }
 
   // Pass it to whatever the lock protects, and let that refuse a smaller one than it has seen.
   [[nodiscard]] Token token() const noexcept {
@@ -47,10 +54,26 @@ class Hold {
   [[nodiscard]] explicit operator bool() const noexcept { return backend_ != nullptr; }
 
   // Gives it back; it is gone when this returns. True when it was still held. Whoever is next and
-  // waits as a coroutine without an executor of its own is resumed in here.
-  bool release() noexcept {
+  // waits as a coroutine without an executor of its own is resumed in here. Throws StoreError where
+  // the store can't be written; it is then given back as soon as it can.
+  bool release() {
     detail::Backend* const backend = std::exchange(backend_, nullptr);
     return backend != nullptr && backend->release(grant_);
+  }
+
+  // Until when it is held at most, by the store's clock; nothing without a max_hold or an eviction.
+  [[nodiscard]] std::optional<Instant> deadline() const {
+    return backend_ != nullptr ? backend_->deadline(grant_) : std::nullopt;
+  }
+  // Begins its max_hold anew. False: it is lost, or being evicted. True and nothing else without a
+  // max_hold.
+  bool renew() { return backend_ != nullptr && backend_->renew(grant_); }
+
+  // "This ticket still stands, with these claims": put it into a transaction on the store that the
+  // space is in, and the write and its fence are one atomic step. Throws BadRequest in local:.
+  [[nodiscard]] std::vector<Guard> guard() const {
+    if (backend_ == nullptr) throw BadRequest("an empty hold guards nothing");
+    return backend_->guard(grant_);
   }
 
   // Keeps the number and gives back the rest of the claims: drops some, turns exclusive into a
@@ -65,13 +88,20 @@ class Hold {
     downgrade(std::span{claims.begin(), claims.size()});
   }
 
-  // Stops when the space can no longer vouch for the hold. In a local space that is an eviction;
-  // callbacks run on the evicting thread, before the next one gets in, and must not wait for it.
+  // Stops when the space can no longer vouch for the hold, with a margin before the next one gets
+  // in where there is a deadline. In a local space that is an eviction; callbacks run on the
+  // evicting thread, before the next one gets in, and must not wait for it. In others they run on a
+  // thread of their own.
   [[nodiscard]] std::stop_token lost() const {
     return backend_ != nullptr ? backend_->lost(grant_) : std::stop_token{};
   }
 
  private:
+  void drop() noexcept {
+    detail::Backend* const backend = std::exchange(backend_, nullptr);
+    if (backend != nullptr) backend->drop(grant_);
+  }
+
   friend class Locker;
   friend struct detail::HoldAccess;
   Hold(detail::Backend* backend, const detail::Grant& grant) noexcept

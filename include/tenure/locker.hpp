@@ -17,7 +17,8 @@
 //
 // All throw BadRequest for a request that can't be met by anybody, LimitMismatch where contenders
 // disagree on a limit, Deadlock when the owner would wait for itself, Closed when the space is
-// destroyed meanwhile, and Evicted when an operator removed the waiting request.
+// destroyed meanwhile, Evicted when an operator removed the waiting request, SessionLost when the
+// store has given this process up, and StoreError when the store can't be reached or written.
 //
 // Thread safety: const calls may run at once, on any threads.
 #pragma once
@@ -29,6 +30,7 @@
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -119,6 +121,16 @@ class Locker {
     requires(!std::convertible_to<CompletionToken, std::stop_token> &&
              !detail::is_resume_on<std::remove_cvref_t<CompletionToken>>)
   auto async_lock(Request request, CompletionToken&& token) const;
+
+  // The same view on other terms. Spaces over a store only; `local:` throws BadRequest.
+  //   max_hold: a hold is lost so long after its grant, unless it is renewed. It must be positive.
+  //   label: for people who inspect the space: the command, the service.
+  [[nodiscard]] Locker max_hold(std::chrono::nanoseconds time) const {
+    return {backend_, backend_->on_terms(owner_, {.max_hold = time, .label = {}})};
+  }
+  [[nodiscard]] Locker label(std::string text) const {
+    return {backend_, backend_->on_terms(owner_, {.max_hold = {}, .label = std::move(text)})};
+  }
 
   // A lockable object for std::unique_lock, std::shared_lock, std::scoped_lock; see mutex.hpp.
   [[nodiscard]] Mutex mutex(Claim claim) const;

@@ -17,6 +17,7 @@
 
 #include "tenure/detail/backend.hpp"
 #include "tenure/locker.hpp"
+#include "tenure/store.hpp"
 
 namespace tenure {
 
@@ -40,17 +41,24 @@ class Space : public Locker {
   }
 
   // The operator's release: a holder is told (Hold::lost) and loses its hold, a waiter gets an
-  // Evicted error. False when there is no such ticket.
-  // NOLINTNEXTLINE(modernize-use-nodiscard): whoever evicts wants it gone, not to know.
-  bool evict(Token token) const { return backend_->evict(token); }
+  // Evicted error. False when there is no such ticket. In a space over a store the holder has a
+  // second between being told and the next one's grant; evict_now() does without.
+  // NOLINTBEGIN(modernize-use-nodiscard): whoever evicts wants it gone, not to know.
+  bool evict(Token token) const { return backend_->evict(token, false); }
+  bool evict_now(Token token) const { return backend_->evict(token, true); }
+  // NOLINTEND(modernize-use-nodiscard)
 
  private:
   friend Space open(std::string_view url);
+  friend Space open(std::shared_ptr<Store> store, SessionOptions options);
   explicit Space(std::shared_ptr<detail::Backend> backend) noexcept
       : Locker(std::move(backend), nullptr) {}
 };
 
-// "local:" is a new space of this process. Throws Error for a URL that names none.
+// "local:" is a new space of this process; any other URL names a store (store.hpp). Throws Error
+// for a URL that names none, StoreError for a store that can't be opened.
 [[nodiscard]] Space open(std::string_view url);
+// The space in a store, for those who use the store as well; spaces in the same one are the same.
+[[nodiscard]] Space open(std::shared_ptr<Store> store, SessionOptions options = {});
 
 }  // namespace tenure

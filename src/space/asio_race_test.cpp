@@ -59,8 +59,8 @@ TEST_F(Asio, AGrantAndACancellationHaveOneWinner) {
   for (int i = 0; i < rounds; ++i) {
     blocker = space.lock(book);
     asio::cancellation_signal signal;
-    Outcome outcome;
-    Outcome next;
+    Ending outcome;
+    Ending next;
     space.async_lock(book, store(outcome, signal));
     space.async_lock(book, store(next));
     rival.race([&] { signal.emit(asio::cancellation_type::terminal); });
@@ -91,7 +91,7 @@ TEST_F(Asio, AnEvictionAndACancellationHaveOneWinner) {
               }};
   for (int i = 0; i < rounds; ++i) {
     asio::cancellation_signal signal;
-    Outcome outcome;
+    Ending outcome;
     space.async_lock(book, store(outcome, signal));
     waiting = space.inspect()[1].ticket.number;
     rival.race([&] { signal.emit(asio::cancellation_type::terminal); });
@@ -112,7 +112,7 @@ TEST_F(Asio, TheEndOfTheSpaceAndACancellationHaveOneWinner) {
     brief = open("local:");
     const Hold blocker = brief->lock(book);
     asio::cancellation_signal signal;
-    Outcome outcome;
+    Ending outcome;
     brief->async_lock(book, store(outcome, signal));
     rival.race([&] { signal.emit(asio::cancellation_type::terminal); });
     io.run();

@@ -129,12 +129,12 @@ TEST_F(Asio, DeferredIsLaunchedLater) {
   auto single =
       space.async_lock(Claim{Path::of("a long name that is not kept inline", 1)}, deferred);
   EXPECT_EQ(tickets(), 0U);
-  std::array<Outcome, 3> outcomes;
+  std::array<Ending, 3> outcomes;
   described(store(outcomes[0]));
   described(store(outcomes[1]));
   std::move(single)(store(outcomes[2]));
   io.run();
-  for (const Outcome& outcome : outcomes) EXPECT_TRUE(outcome.hold);
+  for (const Ending& outcome : outcomes) EXPECT_TRUE(outcome.hold);
   const std::vector<TicketInfo> all = space.inspect(film);
   ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(all[0].ticket.claims.size(), 2U);
@@ -145,7 +145,7 @@ TEST_F(Asio, DeferredOutlivesItsSpace) {
   auto gone = std::make_optional(open("local:"));
   auto description = gone->async_lock(book, deferred);
   gone.reset();
-  Outcome outcome;
+  Ending outcome;
   std::move(description)(store(outcome));
   EXPECT_EQ(outcome.calls, 0);
   io.run();
@@ -187,12 +187,12 @@ TEST_F(Asio, ErrorsArriveInTheHandler) {
   const Locker me = space.as("me");
   const Hold hold = me.lock(book);
   const Hold permit = space.lock(film.permits(2));
-  std::array<Outcome, 4> outcomes;
+  std::array<Ending, 4> outcomes;
   me.async_lock(book, store(outcomes[0]));
   space.async_lock(film.permits(3), store(outcomes[1]));
   space.async_lock(std::span<const Claim>{}, store(outcomes[2]));
   space.async_lock({book, book}, store(outcomes[3]));
-  for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.calls, 0);
+  for (const Ending& outcome : outcomes) EXPECT_EQ(outcome.calls, 0);
   io.run();
   EXPECT_TRUE(is<Deadlock>(outcomes[0].error));
   EXPECT_TRUE(is<LimitMismatch>(outcomes[1].error));
@@ -204,7 +204,7 @@ TEST_F(Asio, ErrorsArriveInTheHandler) {
 TEST_F(Asio, WhoWaitsIsToldThatTheSpaceIsGone) {
   auto gone = std::make_optional(open("local:"));
   const Hold blocker = gone->lock(book);
-  Outcome outcome;
+  Ending outcome;
   std::exception_ptr error;
   gone->async_lock({book, film}, store(outcome));
   asio::co_spawn(io, wait_for(*gone, error), asio::detached);
@@ -218,7 +218,7 @@ TEST_F(Asio, WhoWaitsIsToldThatTheSpaceIsGone) {
 
 TEST_F(Asio, WhoWaitsIsToldThatItWasEvicted) {
   const Hold blocker = space.lock(book);
-  Outcome outcome;
+  Ending outcome;
   space.async_lock(book, store(outcome));
   EXPECT_TRUE(space.evict(space.inspect()[1].ticket.number));
   io.run();
@@ -232,8 +232,8 @@ TEST_F(Asio, ACancelledRequestLeavesTheQueueAtOnce) {
                           asio::cancellation_type::total}) {
     Hold blocker = space.lock(book);
     asio::cancellation_signal signal;
-    Outcome first;
-    Outcome second;
+    Ending first;
+    Ending second;
     space.async_lock(book, store(first, signal));
     space.async_lock(book, store(second));
     signal.emit(asio::cancellation_type::none);
@@ -257,9 +257,9 @@ TEST_F(Asio, ACancelledRequestLeavesTheQueueAtOnce) {
 TEST_F(Asio, CancelledTooLateItHasTheHold) {
   Hold blocker = space.lock(book);
   asio::cancellation_signal signal;
-  Outcome waited;
-  Outcome free;
-  Outcome refused;
+  Ending waited;
+  Ending free;
+  Ending refused;
   asio::cancellation_signal others;
   space.async_lock(book, store(waited, signal));
   blocker.release();
@@ -324,11 +324,11 @@ struct Manual {
 TEST_F(Asio, AnExecutorNeedsNoContext) {
   static_assert(asio::execution::is_executor<Manual>::value);
   std::vector<std::move_only_function<void()>> queue;
-  Outcome outcome;
-  Outcome second;
+  Ending outcome;
+  Ending second;
   Hold blocker = space.lock(book);
-  space.async_lock(book, asio::bind_executor(Manual{&queue}, Store{&outcome}));
-  space.async_lock(book, asio::bind_executor(Manual{&queue}, Store{&second}));
+  space.async_lock(book, asio::bind_executor(Manual{&queue}, StoreIn{&outcome}));
+  space.async_lock(book, asio::bind_executor(Manual{&queue}, StoreIn{&second}));
   EXPECT_TRUE(queue.empty());
   blocker.release();
   ASSERT_EQ(queue.size(), 1U);

@@ -49,13 +49,13 @@ inline bool is_aborted(const std::exception_ptr& error) {
 }
 
 // Keeps what an operation completed with.
-struct Outcome {
+struct Ending {
   int calls = 0;
   std::exception_ptr error;
   Hold hold;
 };
-struct Store {
-  Outcome* outcome;
+struct StoreIn {
+  Ending* outcome;
   void operator()(std::exception_ptr error, Hold hold) const {
     ++outcome->calls;
     outcome->error = std::move(error);
@@ -65,8 +65,8 @@ struct Store {
 
 class Asio : public testing::Test {
  protected:
-  auto store(Outcome& outcome) { return asio::bind_executor(io, Store{&outcome}); }
-  auto store(Outcome& outcome, asio::cancellation_signal& signal) {
+  auto store(Ending& outcome) { return asio::bind_executor(io, StoreIn{&outcome}); }
+  auto store(Ending& outcome, asio::cancellation_signal& signal) {
     return asio::bind_cancellation_slot(signal.slot(), store(outcome));
   }
   [[nodiscard]] std::size_t tickets() const { return space.inspect().size(); }

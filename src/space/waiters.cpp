@@ -9,11 +9,15 @@
 
 namespace tenure::detail {
 
-void throw_outcome(Outcome outcome) {
+void throw_outcome(WaitOutcome outcome) {
   switch (outcome) {
-    case Outcome::granted: return;
-    case Outcome::closed: throw Closed("the space was closed while the request waited");
-    case Outcome::evicted: throw Evicted("the request was evicted while it waited");
+    case WaitOutcome::granted: return;
+    case WaitOutcome::closed: throw Closed("the space was closed while the request waited");
+    case WaitOutcome::evicted: throw Evicted("the request was evicted while it waited");
+    case WaitOutcome::lost:
+      throw SessionLost(
+          "the store gave this process's session up while the request waited: "
+          "open the space again");
   }
 }
 
@@ -24,7 +28,7 @@ void SyncWaiter::finish(Word word) noexcept {
   base::futex_wake(address, 1);
 }
 
-void SyncWaiter::on_done(Waiter& waiter, Outcome outcome) noexcept {
+void SyncWaiter::on_done(Waiter& waiter, WaitOutcome outcome) noexcept {
   auto& self = static_cast<SyncWaiter&>(waiter);
   self.outcome_ = outcome;
   self.finish(ended);

@@ -14,8 +14,10 @@
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <vector>
 
+#include "tenure/store.hpp"
 #include "tenure/ticket.hpp"
 
 namespace tenure {
@@ -29,7 +31,13 @@ struct TicketInfo {
   // Holder: since the grant; waiter: since the request. A clock costs more than a free local lock,
   // so a hold of a local space that nobody has waited for has none, and one that was free when it
   // was taken has the time at which the first one came to wait for it.
-  std::optional<std::chrono::system_clock::time_point> since;
+  std::optional<Instant> since;
+  // Of stored spaces: until when a holder has it at most, who asked (see store.hpp), from where.
+  std::optional<Instant> deadline;
+  std::string session;
+  std::string host;
+  std::int64_t pid = 0;
+  std::string label;
   friend bool operator==(const TicketInfo&, const TicketInfo&) = default;
 };
 
@@ -40,12 +48,12 @@ struct Grant {
   Token token;
 };
 
-enum class Outcome : std::uint8_t { granted, closed, evicted };
+enum class WaitOutcome : std::uint8_t { granted, closed, evicted, lost };
 
 // Lives in the caller's frame, stack or operation. done() runs on whichever thread granted, with no
 // lock of the backend held; the waiter may be gone as soon as it has been called.
 struct Waiter {
-  using Done = void (*)(Waiter&, Outcome) noexcept;
+  using Done = void (*)(Waiter&, WaitOutcome) noexcept;
   explicit Waiter(Done call) noexcept : done(call) {}
 
   Done done;
@@ -70,6 +78,12 @@ struct Ask {
   const OwnerRef& owner;  // Null: nobody.
 };
 
+// What a request carries beside its claims and its owner.
+struct Terms {
+  std::chrono::nanoseconds max_hold{0};  // From the grant on; 0: for ever.
+  std::string label;
+};
+
 class Backend {
  public:
   Backend() = default;
@@ -86,14 +100,24 @@ class Backend {
   virtual bool try_request(const Ask& ask, Grant& grant) = 0;
   // Takes the waiter's request out; the caller has decided its end (see cancel() below).
   virtual void withdraw(Waiter& waiter) noexcept = 0;
-  // False: it was not held any more (evicted). Either way the grant is used up.
-  virtual bool release(const Grant& grant) noexcept = 0;
+  // False: it was not held any more (evicted). Either way the grant is used up. Throws StoreError
+  // where the store can't be written now; the release is then made as soon as it can.
+  virtual bool release(const Grant& grant) = 0;
+  // The same, without waiting for anything.
+  virtual void drop(const Grant& grant) noexcept = 0;
   virtual void downgrade(Grant& grant, std::span<const Claim> claims) = 0;
   [[nodiscard]] virtual std::stop_token lost(const Grant& grant) = 0;
   [[nodiscard]] virtual std::vector<TicketInfo> inspect(const Path& path) = 0;
-  virtual bool evict(Token token) = 0;
+  virtual bool evict(Token token, bool at_once) = 0;
   [[nodiscard]] virtual OwnerRef owner(const Owner& owner) = 0;
-  // Ends all waits with Outcome::closed; further requests throw Closed.
+  // The same owner on other terms. Throws BadRequest where the space has no such thing.
+  [[nodiscard]] virtual OwnerRef on_terms(const OwnerRef& owner, const Terms& terms) = 0;
+
+  // Of spaces over a store; the others have no deadlines and nothing to guard.
+  virtual bool renew(Grant& /*grant*/) { return true; }
+  [[nodiscard]] virtual std::optional<Instant> deadline(const Grant& /*grant*/) { return {}; }
+  [[nodiscard]] virtual std::vector<Guard> guard(const Grant& grant) = 0;
+  // Ends all waits with WaitOutcome::closed; further requests throw Closed.
   virtual void close() noexcept = 0;
   // Nobody will ask any more; what is held stays valid, and the last release deletes the backend.
   virtual void abandon() noexcept = 0;

@@ -17,9 +17,9 @@ struct TimeLeft {
 };
 
 // Throws what a wait that ended in `outcome` tells its caller.
-void throw_outcome(Outcome outcome);
-inline void throw_unless_granted(Outcome outcome) {
-  if (outcome != Outcome::granted) [[unlikely]]
+void throw_outcome(WaitOutcome outcome);
+inline void throw_unless_granted(WaitOutcome outcome) {
+  if (outcome != WaitOutcome::granted) [[unlikely]]
     throw_outcome(outcome);
 }
 
@@ -42,10 +42,10 @@ class SyncWaiter final : public Waiter {
  private:
   // NOLINTNEXTLINE(performance-enum-size): the kernel sleeps on 32 bits.
   enum Word : std::uint32_t { waiting, ended, cancelled };
-  static void on_done(Waiter& waiter, Outcome outcome) noexcept;
+  static void on_done(Waiter& waiter, WaitOutcome outcome) noexcept;
   void finish(Word word) noexcept;
 
-  Outcome outcome_ = Outcome::granted;
+  WaitOutcome outcome_ = WaitOutcome::granted;
   std::atomic<std::uint32_t> word_ = waiting;
 };
 

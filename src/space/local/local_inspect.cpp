@@ -59,7 +59,7 @@ std::vector<TicketInfo> LocalSpace::inspect(const Path& path) {
     for (const Entry* entry : all.entries) {
       TicketInfo& info = infos.emplace_back();
       const std::chrono::nanoseconds since{entry->since.load(std::memory_order_relaxed)};
-      if (since.count() != 0) info.since = std::chrono::system_clock::time_point{since};
+      if (since.count() != 0) info.since = Instant{since};
     }
   }
   for (std::size_t i = 0; i < infos.size(); ++i) infos[i].ticket = all.tickets[i];

@@ -215,7 +215,7 @@ void LocalSpace::finish(Aftermath& after) noexcept {
   const detail::ResumeScope scope;
   while (!after.granted.empty()) {
     const Entry& ticket = after.granted.pop();
-    ticket.waiter->done(*ticket.waiter, detail::Outcome::granted);
+    ticket.waiter->done(*ticket.waiter, detail::WaitOutcome::granted);
   }
 }
 
@@ -314,7 +314,16 @@ std::stop_token LocalSpace::lost(const detail::Grant& grant) {
   return ticket->lost->get_token();
 }
 
-bool LocalSpace::evict(Token token) {
+detail::OwnerRef LocalSpace::on_terms(const detail::OwnerRef& /*owner*/,
+                                      const detail::Terms& /*terms*/) {
+  throw BadRequest("local: has no max_hold and no labels: use a space over a store");
+}
+
+std::vector<Guard> LocalSpace::guard(const detail::Grant& /*grant*/) {
+  throw BadRequest("local: has no store to guard writes to: pass the token instead");
+}
+
+bool LocalSpace::evict(Token token, bool /*at_once*/) {
   Entry* ticket = nullptr;
   std::optional<std::stop_source> told;
   bool waits = false;
@@ -336,7 +345,7 @@ bool LocalSpace::evict(Token token) {
     const detail::ResumeScope scope;  // It is told before those who come next go on.
     detail::Waiter& waiter = *ticket->waiter;
     withdraw(*ticket);
-    waiter.done(waiter, detail::Outcome::evicted);
+    waiter.done(waiter, detail::WaitOutcome::evicted);
     return true;
   }
   if (told.has_value()) told->request_stop();  // The holder is told before the next one gets in.
@@ -373,7 +382,7 @@ void LocalSpace::close() noexcept {
   while (waiting != nullptr) {
     detail::Waiter& waiter = *std::exchange(waiting, waiting->next);
     withdraw(*static_cast<Entry*>(waiter.grant.ticket));
-    waiter.done(waiter, detail::Outcome::closed);
+    waiter.done(waiter, detail::WaitOutcome::closed);
   }
 }
 

@@ -25,10 +25,10 @@
 #include <span>
 #include <vector>
 
-#include "space/local/owners.hpp"
 #include "space/local/records.hpp"
 #include "space/local/shard.hpp"
 #include "space/local/slab.hpp"
+#include "space/owners.hpp"
 #include "tenure/detail/backend.hpp"
 
 namespace tenure::local {
@@ -46,11 +46,15 @@ class LocalSpace final : public detail::Backend {
     withdraw(*static_cast<Entry*>(waiter.grant.ticket));
   }
   bool release(const detail::Grant& grant) noexcept override;
+  void drop(const detail::Grant& grant) noexcept override { LocalSpace::release(grant); }
   void downgrade(detail::Grant& grant, std::span<const Claim> claims) override;
   [[nodiscard]] std::stop_token lost(const detail::Grant& grant) override;
   [[nodiscard]] std::vector<TicketInfo> inspect(const Path& path) override;
-  bool evict(Token token) override;
+  bool evict(Token token, bool at_once) override;
   [[nodiscard]] detail::OwnerRef owner(const Owner& owner) override { return owners_.get(owner); }
+  [[nodiscard]] detail::OwnerRef on_terms(const detail::OwnerRef& owner,
+                                          const detail::Terms& terms) override;
+  [[nodiscard]] std::vector<Guard> guard(const detail::Grant& grant) override;
   void close() noexcept override;
   void abandon() noexcept override;
 
@@ -184,7 +188,7 @@ class LocalSpace final : public detail::Backend {
   Shard* shards_;  // shard_count of them, made in place: each knows the others.
   std::atomic<std::uint32_t> root_wide_ = 0;  // Live claims on the root.
   std::atomic<std::size_t> remaining_ = 0;    // Once abandoned, live tickets and those leaving.
-  Owners owners_;
+  space::Owners owners_;
 };
 
 }  // namespace tenure::local

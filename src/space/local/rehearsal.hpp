@@ -53,9 +53,9 @@ class Rehearsal {
   struct Actor : detail::Waiter {
     Actor() : Waiter(&told) {}
     Role role = Role::idle;
-    std::optional<detail::Outcome> news;
+    std::optional<detail::WaitOutcome> news;
     Ticket ticket;
-    static void told(Waiter& waiter, detail::Outcome outcome) noexcept {
+    static void told(Waiter& waiter, detail::WaitOutcome outcome) noexcept {
       static_cast<Actor&>(waiter).news = outcome;
     }
   };
@@ -171,9 +171,10 @@ class Rehearsal {
 
   void evict(Actor& actor) {
     const bool live = actor.role == Role::waiting || actor.role == Role::holding;
-    expect(space_->evict(actor.ticket.number) == live, "evict told wrongly whether it was there");
+    expect(space_->evict(actor.ticket.number, true) == live,
+           "evict told wrongly whether it was there");
     if (actor.role == Role::waiting) {
-      expect(actor.news == detail::Outcome::evicted, "an evicted waiter was not told");
+      expect(actor.news == detail::WaitOutcome::evicted, "an evicted waiter was not told");
       forget(actor);
     } else if (actor.role == Role::holding) {
       expect(space_->lost(actor.grant).stop_requested(), "an evicted holder was not told");
@@ -218,7 +219,7 @@ class Rehearsal {
   // Who holds and who waits is what the rule says, and inspection says the same.
   void compare() {
     for (Actor& actor : actors_) {
-      if (actor.role == Role::waiting && actor.news == detail::Outcome::granted) {
+      if (actor.role == Role::waiting && actor.news == detail::WaitOutcome::granted) {
         actor.role = Role::holding;
         ++grants_;
       }

@@ -17,6 +17,7 @@ namespace tenure::detail {
 struct OwnerState {
   Owner owner;
   OwnerRef parent;
+  Terms terms;                             // Of spaces over a store.
   std::atomic<std::uint32_t> tickets = 0;  // Live ones.
 
   // Whether it, beside `own` tickets, or an ancestor has any.
@@ -31,7 +32,7 @@ struct OwnerState {
 
 }  // namespace tenure::detail
 
-namespace tenure::local {
+namespace tenure::space {
 
 class Owners {
  public:
@@ -48,4 +49,4 @@ class Owners {
   std::shared_ptr<Book> book_ = std::make_shared<Book>();
 };
 
-}  // namespace tenure::local
+}  // namespace tenure::space

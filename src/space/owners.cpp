@@ -1,8 +1,8 @@
-#include "space/local/owners.hpp"
+#include "space/owners.hpp"
 
 #include <utility>
 
-namespace tenure::local {
+namespace tenure::space {
 
 detail::OwnerRef Owners::get(const Owner& owner) {
   detail::OwnerRef state;
@@ -33,4 +33,4 @@ detail::OwnerRef Owners::get_below(detail::OwnerRef parent, const Path& id) {
   return state;
 }
 
-}  // namespace tenure::local
+}  // namespace tenure::space

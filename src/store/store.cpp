@@ -1,0 +1,75 @@
+#include "tenure/store.hpp"
+
+#include <utility>
+
+namespace tenure {
+
+std::string prefix_end(std::string prefix) {
+  while (!prefix.empty() && prefix.back() == '\xff') prefix.pop_back();
+  if (!prefix.empty()) prefix.back() = static_cast<char>(prefix.back() + 1);
+  return prefix;
+}
+
+Range Range::key(std::string key) {
+  Range range;
+  range.to = key + '\0';
+  range.from = std::move(key);
+  return range;
+}
+
+Range Range::prefix(std::string prefix) {
+  Range range;
+  range.to = prefix_end(prefix);
+  range.from = std::move(prefix);
+  return range;
+}
+
+Range Range::first(std::uint32_t count) const {
+  Range range = *this;
+  range.limit = count;
+  range.reverse = false;
+  return range;
+}
+
+Range Range::last(std::uint32_t count) const {
+  Range range = *this;
+  range.limit = count;
+  range.reverse = true;
+  return range;
+}
+
+bool Range::holds(std::string_view key) const noexcept {
+  return key >= from && (to.empty() || key < to);
+}
+
+Guard Guard::absent(std::string key) { return {Kind::absent, Range::key(std::move(key)), {}}; }
+
+Guard Guard::present(std::string key) { return {Kind::present, Range::key(std::move(key)), {}}; }
+
+Guard Guard::unchanged(std::string key, Revision revision) {
+  return {Kind::unchanged, Range::key(std::move(key)), revision};
+}
+
+Guard Guard::quiet(Range range, Revision revision) {
+  return {Kind::quiet, std::move(range), revision};
+}
+
+Write Write::put(std::string key, std::string value) {
+  return {Kind::put, std::move(key), std::move(value)};
+}
+
+Write Write::append(std::string prefix, std::string value) {
+  return {Kind::append, std::move(prefix), std::move(value)};
+}
+
+Write Write::remove(std::string key) { return {Kind::remove, std::move(key), {}}; }
+
+std::string stamp(Revision revision) {
+  std::string bytes(stamp_size, '\0');
+  for (std::size_t i = 0; i < stamp_size; ++i) {
+    bytes[i] = static_cast<char>(revision.value >> (8 * (stamp_size - 1 - i)) & 0xffU);
+  }
+  return bytes;
+}
+
+}  // namespace tenure
