@@ -1,12 +1,14 @@
 # The library itself: one target a layer.
 
-# tenure_layer(core HEADERS tenure/path.hpp ... [SOURCES path.cpp ...] [DEPENDS base ...])
+# tenure_layer(core HEADERS tenure/path.hpp ... [SOURCES path.cpp ...] [DEPENDS base ...]
+#              [LIBRARIES SQLite::SQLite3 ...])
 #
 # Makes tenure::core, a static library, or an interface one where there are no SOURCES. HEADERS are
 # public ones, relative to include/. SOURCES are relative to the room, and find private headers from
-# src/ (#include "core/rule.hpp"). DEPENDS names lower layers; their users inherit them.
+# src/ (#include "core/rule.hpp"). DEPENDS names lower layers; their users inherit them. LIBRARIES
+# are others' and only for the sources; users link them, so tenureConfig.cmake must find them too.
 function(tenure_layer name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;SOURCES;DEPENDS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;SOURCES;DEPENDS;LIBRARIES")
   _tenure_check_arguments(tenure_layer)
   set(target tenure_${name})
 
@@ -28,6 +30,9 @@ function(tenure_layer name)
     FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${arg_HEADERS})
   list(TRANSFORM arg_DEPENDS PREPEND tenure::)
   target_link_libraries(${target} ${scope} ${arg_DEPENDS} Threads::Threads)
+  if(arg_LIBRARIES)
+    target_link_libraries(${target} PRIVATE ${arg_LIBRARIES})
+  endif()
   target_compile_features(${target} ${scope} cxx_std_23)
 
   target_link_libraries(tenure_all INTERFACE ${target})

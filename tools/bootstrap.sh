@@ -9,7 +9,10 @@ packages=(
   g++                                             # the second compiler, and the standard library
   cmake ninja-build make ccache git python3
   libboost1.81-dev                                # Asio
-  libtbb-dev                                      # a rival in the benchmarks
+  nlohmann-json3-dev                              # what a session's entry says, for people
+  libtbb-dev                                      # rivals in the benchmarks
+  redis-server libhiredis-dev postgresql libpq-dev
+  libsqlite3-dev                                  # the store in a file
   libgtest-dev librapidcheck-dev libfmt-dev libcli11-dev
 )
 
@@ -30,6 +33,14 @@ if (( EUID != 0 )); then
   as_root=(sudo)
 fi
 echo "bootstrap: installing ${missing[*]}"
+# The benchmarks start their own servers. A package that starts its one takes a port, and fails
+# where there is no init system.
+policy=/usr/sbin/policy-rc.d
+if [[ ! -e $policy ]]; then
+  trap '"${as_root[@]}" rm -f "$policy"' EXIT
+  printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
+  "${as_root[@]}" chmod +x "$policy"
+fi
 "${as_root[@]}" apt-get update -q
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
   apt-get install -q -y --no-install-recommends "${missing[@]}"

@@ -70,7 +70,9 @@ class Awaiter : protected Waiter, protected Resumable {
         backend_(backend),
         owner_(std::move(owner)),
         request_(std::move(request)),
-        on_(std::move(on)) {}
+        on_(std::move(on)) {
+    runs_code = std::is_void_v<Executor>;
+  }
   Awaiter(const Awaiter&) = delete;
   Awaiter& operator=(const Awaiter&) = delete;
   ~Awaiter() = default;
@@ -112,7 +114,9 @@ class StoppableAwaiter : protected Waiter, protected Resumable {
         owner_(std::move(owner)),
         request_(std::move(request)),
         on_(std::move(on)),
-        stop_(std::move(stop)) {}
+        stop_(std::move(stop)) {
+    runs_code = std::is_void_v<Executor>;
+  }
   StoppableAwaiter(const StoppableAwaiter&) = delete;
   StoppableAwaiter& operator=(const StoppableAwaiter&) = delete;
   ~StoppableAwaiter() = default;

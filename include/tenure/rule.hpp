@@ -39,6 +39,14 @@ namespace tenure {
 // 0 when granted; otherwise 1 + the number of its blockers that wait themselves. 1: next in line.
 [[nodiscard]] std::size_t position(const Ticket& ticket, std::span<const Ticket> tickets);
 
+// What holds for each of `tickets`: blockers() and position() of all, at the cost of what is found
+// instead of a pass over all tickets for each. They may be in any order.
+struct Standing {
+  std::size_t position = 0;
+  std::vector<Token> blocked_by;
+};
+[[nodiscard]] std::vector<Standing> standings(std::span<const Ticket> tickets);
+
 // A live ticket that disagrees with `claims` about a limit: it has the same path and group, and
 // another limit (or none).
 struct LimitClash {

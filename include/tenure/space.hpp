@@ -48,6 +48,10 @@ class Space : public Locker {
   bool evict_now(Token token) const { return backend_->evict(token, true); }
   // NOLINTEND(modernize-use-nodiscard)
 
+  // What keeps this process's session alive while it is open: a command that inherits it keeps its
+  // parent's holds until it ends. -1 where sessions can't be passed on, as in local:.
+  [[nodiscard]] int descriptor() const noexcept { return backend_->descriptor(); }
+
  private:
   friend Space open(std::string_view url);
   friend Space open(std::shared_ptr<Store> store, SessionOptions options);

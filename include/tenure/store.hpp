@@ -68,7 +68,7 @@ struct Range {
   std::uint32_t limit = 0;  // At most so many entries; 0: all.
   std::uint32_t skip = 0;   // So many are passed over first.
   bool reverse = false;     // From the last one backwards.
-  Revision before;          // Only entries created before; zero: all.
+  Revision before;          // Only keys that end in a smaller stamp than its; zero: all.
 
   [[nodiscard]] static Range key(std::string key);
   [[nodiscard]] static Range prefix(std::string prefix);
@@ -117,6 +117,8 @@ struct Write {
 // Eight bytes that sort as the revision does.
 inline constexpr std::size_t stamp_size = 8;
 [[nodiscard]] std::string stamp(Revision revision);
+// The stamp at the end of a key, as a revision; zero of a key that is too short for one.
+[[nodiscard]] Revision stamp_of(std::string_view key) noexcept;
 
 enum class Durability : std::uint8_t {
   relaxed,  // Survives the death of any process; after power loss, the last ones may be gone.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "space/local/local_space.hpp"
+#include "space/stored/stored_space.hpp"
 #include "tenure/error.hpp"
 
 namespace tenure {
@@ -21,13 +22,20 @@ Space& Space::operator=(Space&& other) noexcept {
   return *this;
 }
 
+namespace {
+
+constexpr auto abandon = [](detail::Backend* backend) { backend->abandon(); };
+
+}  // namespace
+
 Space open(std::string_view url) {
-  if (url != "local:") {
-    throw Error("'" + std::string{url} +
-                "' names no space: use local: (this process); it takes nothing behind the colon");
-  }
-  constexpr auto abandon = [](detail::Backend* backend) { backend->abandon(); };
+  if (url != "local:") return open(store(url));
   return Space{std::shared_ptr<detail::Backend>{new local::LocalSpace, abandon}};
+}
+
+Space open(std::shared_ptr<Store> store, SessionOptions options) {
+  return Space{std::shared_ptr<detail::Backend>{new stored::StoredSpace(std::move(store), options),
+                                                abandon}};
 }
 
 }  // namespace tenure

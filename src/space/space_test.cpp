@@ -13,12 +13,19 @@
 #include <utility>
 #include <vector>
 
+#include "space/any_space.hpp"
 #include "tenure/tenure.hpp"
 
 namespace tenure {
 namespace {
 
 using namespace std::chrono_literals;
+
+using AnyAs = AnySpace;
+using AnyHold = AnySpace;
+TENURE_IN_ALL_SPACES(AnySpace);
+TENURE_IN_ALL_SPACES(AnyAs);
+TENURE_IN_ALL_SPACES(AnyHold);
 
 const Path book = Path::of("book");
 const Path film = Path::of("film");
@@ -65,8 +72,8 @@ TEST(Open, RefusesWhatItDoesNotKnow) {
   }
 }
 
-TEST(Space, GivesTheLockBackWhenTheHoldGoes) {
-  const Space space = open("local:");
+TEST_P(AnySpace, GivesTheLockBackWhenTheHoldGoes) {
+  const Space space = open_new();
   {
     const Hold hold = space.lock(book);
     EXPECT_TRUE(hold);
@@ -76,8 +83,8 @@ TEST(Space, GivesTheLockBackWhenTheHoldGoes) {
   EXPECT_EQ(told(space), "");
 }
 
-TEST(Space, TokensOfOnePathIncrease) {
-  const Space space = open("local:");
+TEST_P(AnySpace, TokensOfOnePathIncrease) {
+  const Space space = open_new();
   Token last;
   for (int i = 0; i < 100; ++i) {
     const Hold hold = space.lock(i % 2 == 0 ? book : book / Path::of(i));
@@ -86,8 +93,8 @@ TEST(Space, TokensOfOnePathIncrease) {
   }
 }
 
-TEST(Space, TakesPathsClaimsAndSeveralAtOnce) {
-  const Space space = open("local:");
+TEST_P(AnySpace, TakesPathsClaimsAndSeveralAtOnce) {
+  const Space space = open_new();
   const Claim reader = book.shared();
   const Hold one = space.lock(reader);
   const Hold both = space.lock({book.shared(), film});
@@ -99,16 +106,16 @@ TEST(Space, TakesPathsClaimsAndSeveralAtOnce) {
   EXPECT_THROW(static_cast<void>(space.try_lock(std::span<const Claim>{})), BadRequest);
 }
 
-TEST(Space, WithReleasesOnReturnAndOnThrow) {
-  const Space space = open("local:");
+TEST_P(AnySpace, WithReleasesOnReturnAndOnThrow) {
+  const Space space = open_new();
   EXPECT_EQ(space.with(book, [](const Hold& hold) { return hold.token().value > 0; }), true);
   EXPECT_EQ(space.with(book, [] { return 7; }), 7);
   EXPECT_THROW(space.with(book, [] { throw std::string{"no"}; }), std::string);
   EXPECT_EQ(told(space), "");
 }
 
-TEST(Space, TimesOutAndLeavesNothing) {
-  const Space space = open("local:");
+TEST_P(AnySpace, TimesOutAndLeavesNothing) {
+  const Space space = open_new();
   const Hold hold = space.lock(book);
   EXPECT_FALSE(space.try_lock_for(book, 1ms));
   EXPECT_FALSE(space.try_lock_for(book, 0ms));
@@ -123,8 +130,8 @@ TEST(Space, TimesOutAndLeavesNothing) {
   EXPECT_TRUE(space.try_lock_until(film, std::chrono::system_clock::time_point::max()));
 }
 
-TEST(Space, WaitsLongerThanClocksCanTell) {
-  const Space space = open("local:");
+TEST_P(AnySpace, WaitsLongerThanClocksCanTell) {
+  const Space space = open_new();
   Hold hold = space.lock(book);
   std::jthread waiter{[&] { EXPECT_TRUE(space.try_lock_for(book, std::chrono::hours::max())); }};
   std::jthread second{[&] {
@@ -134,8 +141,8 @@ TEST(Space, WaitsLongerThanClocksCanTell) {
   hold.release();
 }
 
-TEST(Space, StopTokenEndsAWait) {
-  const Space space = open("local:");
+TEST_P(AnySpace, StopTokenEndsAWait) {
+  const Space space = open_new();
   const Hold hold = space.lock(book);
   std::stop_source stop;
   std::jthread waiter{[&] { EXPECT_FALSE(space.lock(book, stop.get_token())); }};
@@ -147,8 +154,8 @@ TEST(Space, StopTokenEndsAWait) {
   EXPECT_EQ(told(space), "1 holds book");
 }
 
-TEST(Space, ServesInOrderAndReadersTogether) {
-  const Space space = open("local:");
+TEST_P(AnySpace, ServesInOrderAndReadersTogether) {
+  const Space space = open_new();
   Hold hold = space.lock(book);
   std::latch readers_in{2};
   std::atomic<int> served = 0;
@@ -176,8 +183,8 @@ TEST(Space, ServesInOrderAndReadersTogether) {
   hold.release();
 }
 
-TEST(Space, PermitsAdmitSoManyAtATime) {
-  const Space space = open("local:");
+TEST_P(AnySpace, PermitsAdmitSoManyAtATime) {
+  const Space space = open_new();
   const Claim permit = book.permits(2);
   std::optional<Hold> one = space.try_lock(permit);
   const std::optional<Hold> two = space.try_lock(permit);
@@ -189,8 +196,8 @@ TEST(Space, PermitsAdmitSoManyAtATime) {
   one.reset();
 }
 
-TEST(Space, ContendersThatDisagreeOnALimitAreTold) {
-  const Space space = open("local:");
+TEST_P(AnySpace, ContendersThatDisagreeOnALimitAreTold) {
+  const Space space = open_new();
   const Hold hold = space.as("alice").lock(book.permits(2));
   for (const Claim& other : {book.permits(3), book.group("permits")}) {
     try {
@@ -208,8 +215,8 @@ TEST(Space, ContendersThatDisagreeOnALimitAreTold) {
   EXPECT_FALSE(space.try_lock(book)) << "another mode only waits";
 }
 
-TEST(Space, InspectTellsOfAPathWhatIsAboveAndBelowIt) {
-  const Space space = open("local:");
+TEST_P(AnySpace, InspectTellsOfAPathWhatIsAboveAndBelowIt) {
+  const Space space = open_new();
   const Hold above = space.lock(book.shared());
   const Hold below = space.lock(Path::of("book", 1, "page").shared());
   const Hold beside = space.lock(Path::of("book", 2).shared());
@@ -219,11 +226,13 @@ TEST(Space, InspectTellsOfAPathWhatIsAboveAndBelowIt) {
   EXPECT_EQ(space.inspect().size(), 3U);
 }
 
-TEST(Space, InspectTellsSinceWhen) {
+TEST_P(AnySpace, InspectTellsSinceWhen) {
   const auto before = std::chrono::system_clock::now() - 1s;  // The clock is coarse.
-  const Space space = open("local:");
+  const Space space = open_new();
   Hold hold = space.lock(book);
-  EXPECT_EQ(space.inspect().front().since, std::nullopt) << "nobody asked so far";
+  if (is_local()) {
+    EXPECT_EQ(space.inspect().front().since, std::nullopt) << "nobody asked so far";
+  }
   std::jthread waiter{[&] { EXPECT_TRUE(space.lock(book)); }};
   await_waiters(space, 1);
   for (const TicketInfo& info : space.inspect()) {
@@ -236,8 +245,8 @@ TEST(Space, InspectTellsSinceWhen) {
 
 // ---- Deadlocks ----
 
-TEST(As, AnOwnerThatAsksForWhatItHoldsIsTold) {
-  const Space space = open("local:");
+TEST_P(AnyAs, AnOwnerThatAsksForWhatItHoldsIsTold) {
+  const Space space = open_new();
   const Locker alice = space.as("alice");
   const Hold hold = alice.lock(book);
   EXPECT_THROW(static_cast<void>(alice.lock(book)), Deadlock);
@@ -249,8 +258,8 @@ TEST(As, AnOwnerThatAsksForWhatItHoldsIsTold) {
   EXPECT_EQ(told(space), "1 holds book");
 }
 
-TEST(As, ACircleOfOwnersIsToldToTheLastOne) {
-  const Space space = open("local:");
+TEST_P(AnyAs, ACircleOfOwnersIsToldToTheLastOne) {
+  const Space space = open_new();
   const Locker alice = space.as("alice");
   const Locker bob = space.as("bob");
   Hold a = alice.lock(book);
@@ -269,8 +278,8 @@ TEST(As, ACircleOfOwnersIsToldToTheLastOne) {
   a.release();
 }
 
-TEST(As, StrangersOnlyWait) {
-  const Space space = open("local:");
+TEST_P(AnyAs, StrangersOnlyWait) {
+  const Space space = open_new();
   Hold hold = space.as("alice").lock(book);
   std::jthread waiter{[&] { EXPECT_TRUE(space.as("bob").lock(book)); }};
   std::jthread nobody{[&] { EXPECT_TRUE(space.lock(book)); }};
@@ -280,12 +289,12 @@ TEST(As, StrangersOnlyWait) {
 
 // Two threads close a circle over and over; one of the two must be told each time, and never both
 // get in.
-TEST(As, CirclesAreFoundUnderLoad) {
-  const Space space = open("local:");
+TEST_P(AnyAs, CirclesAreFoundUnderLoad) {
+  const Space space = open_new();
   std::atomic<int> deadlocks = 0;
   const auto cross = [&](const char* name, const Path& first, const Path& second) {
     const Locker me = space.as(name);
-    for (int i = 0; i < 500; ++i) {
+    for (int i = 0; i < rounds(500); ++i) {
       const Hold outer = me.lock(first);
       try {
         const Hold inner = me.lock(second);
@@ -308,8 +317,8 @@ static_assert(std::is_nothrow_move_constructible_v<Hold>);
 static_assert(std::is_nothrow_move_assignable_v<Hold>);
 static_assert(!std::is_copy_constructible_v<Hold>);
 
-TEST(Hold, MovingLeavesAnEmptyOne) {
-  const Space space = open("local:");
+TEST_P(AnyHold, MovingLeavesAnEmptyOne) {
+  const Space space = open_new();
   Hold first = space.lock(book);
   const Token token = first.token();
   Hold second = std::move(first);
@@ -321,8 +330,8 @@ TEST(Hold, MovingLeavesAnEmptyOne) {
   EXPECT_FALSE(second.release());
 }
 
-TEST(Hold, MovedOntoGivesBackWhatItHad) {
-  const Space space = open("local:");
+TEST_P(AnyHold, MovedOntoGivesBackWhatItHad) {
+  const Space space = open_new();
   Hold hold = space.lock(book);
   hold = space.lock(film);
   EXPECT_TRUE(space.try_lock(book));
@@ -334,11 +343,11 @@ TEST(Hold, MovedOntoGivesBackWhatItHad) {
   EXPECT_EQ(told(space), "");
 }
 
-TEST(Hold, OutlivesItsSpace) {
+TEST_P(AnyHold, OutlivesItsSpace) {
   std::optional<Hold> thin;
   std::optional<Hold> thick;
   {
-    const Space space = open("local:");
+    const Space space = open_new();
     thin = space.lock(book);
     thick = space.lock({film, film / Path::of(1)});
   }
@@ -346,8 +355,8 @@ TEST(Hold, OutlivesItsSpace) {
   EXPECT_TRUE(thick->release());
 }
 
-TEST(Hold, DowngradeLetsOthersInAndKeepsTheNumber) {
-  const Space space = open("local:");
+TEST_P(AnyHold, DowngradeLetsOthersInAndKeepsTheNumber) {
+  const Space space = open_new();
   Hold hold = space.lock(book);
   const Token token = hold.token();
   std::jthread reader{[&] { EXPECT_TRUE(space.lock(book.shared())); }};
@@ -365,8 +374,8 @@ TEST(Hold, DowngradeLetsOthersInAndKeepsTheNumber) {
   EXPECT_THROW(empty.downgrade(book), BadRequest);
 }
 
-TEST(Hold, DowngradeDropsClaims) {
-  const Space space = open("local:");
+TEST_P(AnyHold, DowngradeDropsClaims) {
+  const Space space = open_new();
   Hold hold = space.lock({book, film.permits(2)});
   hold.downgrade({film.permits(2)});
   EXPECT_TRUE(space.try_lock(book));
@@ -375,8 +384,8 @@ TEST(Hold, DowngradeDropsClaims) {
   EXPECT_EQ(told(space), "");
 }
 
-TEST(Hold, EvictionTellsTheHolderBeforeTheNextGetsIn) {
-  const Space space = open("local:");
+TEST_P(AnyHold, EvictionTellsTheHolderBeforeTheNextGetsIn) {
+  const Space space = open_new();
   for (const bool several : {false, true}) {
     Hold hold = several ? space.lock({book, film}) : space.lock(book);
     std::atomic<bool> told_first = false;
@@ -399,8 +408,8 @@ TEST(Hold, EvictionTellsTheHolderBeforeTheNextGetsIn) {
   EXPECT_EQ(told(space), "");
 }
 
-TEST(Hold, AnEvictedWaiterIsTold) {
-  const Space space = open("local:");
+TEST_P(AnyHold, AnEvictedWaiterIsTold) {
+  const Space space = open_new();
   const Hold hold = space.lock(book);
   std::jthread waiter{[&] { EXPECT_THROW(static_cast<void>(space.lock(book)), Evicted); }};
   await_waiters(space, 1);
@@ -411,8 +420,8 @@ TEST(Hold, LostOfAnEmptyOneNeverStops) { EXPECT_FALSE(Hold{}.lost().stop_possibl
 
 // ---- The end of a space ----
 
-TEST(Space, DestroyingItEndsAllWaits) {
-  std::optional<Space> space = open("local:");
+TEST_P(AnySpace, DestroyingItEndsAllWaits) {
+  std::optional<Space> space = open_new();
   const Hold hold = space->lock(book);
   const Locker anyone = space->as(Owner{});
   std::vector<std::jthread> waiters;
@@ -428,9 +437,9 @@ TEST(Space, DestroyingItEndsAllWaits) {
 }
 
 // Granted, and then the Space goes before the thread that waited has looked.
-TEST(Space, MayGoRightAfterAGrant) {
-  for (int round = 0; round < 300; ++round) {
-    std::optional<Space> space = open("local:");
+TEST_P(AnySpace, MayGoRightAfterAGrant) {
+  for (int round = 0; round < rounds(300); ++round) {
+    std::optional<Space> space = open_new();
     Hold hold = space->lock(book);
     std::jthread waiter{[&in = *space] {
       try {
@@ -444,15 +453,15 @@ TEST(Space, MayGoRightAfterAGrant) {
   }
 }
 
-TEST(Space, MovesAndReplaces) {
-  Space space = open("local:");
+TEST_P(AnySpace, MovesAndReplaces) {
+  Space space = open_new();
   const Hold hold = space.lock(book);
   Space moved = std::move(space);
   EXPECT_FALSE(moved.try_lock(book));
   std::jthread waiter{[&] { EXPECT_THROW(static_cast<void>(moved.as("a").lock(book)), Closed); }};
   await_waiters(moved, 1);
   const Locker old = moved.as("b");
-  moved = open("local:");
+  moved = open_new();
   EXPECT_TRUE(moved.try_lock(book)) << "a new space";
   EXPECT_THROW(static_cast<void>(old.lock(film)), Closed);
 }

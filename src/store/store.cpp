@@ -72,4 +72,13 @@ std::string stamp(Revision revision) {
   return bytes;
 }
 
+Revision stamp_of(std::string_view key) noexcept {
+  Revision revision;
+  if (key.size() < stamp_size) return revision;
+  for (const char byte : key.substr(key.size() - stamp_size)) {
+    revision.value = revision.value << 8U | static_cast<unsigned char>(byte);
+  }
+  return revision;
+}
+
 }  // namespace tenure

@@ -28,9 +28,9 @@ struct TicketInfo {
   bool granted = false;
   std::size_t position = 0;       // 0: holds; 1: next in line; see rule.hpp.
   std::vector<Token> blocked_by;  // The tickets that it waits for, earliest first.
-  // Holder: since the grant; waiter: since the request. A clock costs more than a free local lock,
-  // so a hold of a local space that nobody has waited for has none, and one that was free when it
-  // was taken has the time at which the first one came to wait for it.
+  // Since the request; in a local space, for a holder, since the grant. A clock costs more than a
+  // free local lock, so a hold of a local space that nobody has waited for has none, and one that
+  // was free when it was taken has the time at which the first one came to wait for it.
   std::optional<Instant> since;
   // Of stored spaces: until when a holder has it at most, who asked (see store.hpp), from where.
   std::optional<Instant> deadline;
@@ -57,6 +57,9 @@ struct Waiter {
   explicit Waiter(Done call) noexcept : done(call) {}
 
   Done done;
+  // done() runs code of the user's: a space whose grants come from a thread that all depend on
+  // calls it on another one.
+  bool runs_code = false;
   Grant grant;
 
   // For the backend. Whoever sets `decided` says how the wait ends: by a grant, a cancellation, an
@@ -117,6 +120,7 @@ class Backend {
   virtual bool renew(Grant& /*grant*/) { return true; }
   [[nodiscard]] virtual std::optional<Instant> deadline(const Grant& /*grant*/) { return {}; }
   [[nodiscard]] virtual std::vector<Guard> guard(const Grant& grant) = 0;
+  [[nodiscard]] virtual int descriptor() const noexcept { return -1; }
   // Ends all waits with WaitOutcome::closed; further requests throw Closed.
   virtual void close() noexcept = 0;
   // Nobody will ask any more; what is held stays valid, and the last release deletes the backend.

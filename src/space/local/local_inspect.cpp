@@ -62,17 +62,18 @@ std::vector<TicketInfo> LocalSpace::inspect(const Path& path) {
       if (since.count() != 0) info.since = Instant{since};
     }
   }
-  for (std::size_t i = 0; i < infos.size(); ++i) infos[i].ticket = all.tickets[i];
+  std::vector<Standing> standing = standings(all.tickets);
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    infos[i].ticket = all.tickets[i];
+    infos[i].granted = standing[i].blocked_by.empty();
+    infos[i].position = standing[i].position;
+    infos[i].blocked_by = std::move(standing[i].blocked_by);
+  }
   std::erase_if(infos, [&](const TicketInfo& info) {
     return std::ranges::none_of(info.ticket.claims, [&](const Claim& claim) {
       return claim.path.covers(path) || path.covers(claim.path);
     });
   });
-  for (TicketInfo& info : infos) {
-    info.blocked_by = blockers(info.ticket, all.tickets);
-    info.granted = info.blocked_by.empty();
-    info.position = info.granted ? 0 : position(info.ticket, all.tickets);
-  }
   std::ranges::sort(infos, {}, [](const TicketInfo& info) { return info.ticket.number; });
   return infos;
 }

@@ -8,14 +8,14 @@
 #include <random>
 #include <vector>
 
-#include "space/local/rehearsal.hpp"
+#include "space/rehearsal.hpp"
 
 namespace tenure::local {
 namespace {
 
 // Goal: whatever is asked in whatever order, the lock table does what the rule says.
 RC_GTEST_PROP(LocalSpace, ObeysTheRuleOnEveryScript, (const std::vector<std::uint8_t>& script)) {
-  Rehearsal rehearsal;
+  Rehearsal rehearsal{new LocalSpace};
   rehearsal.play(script);
 }
 
@@ -28,7 +28,7 @@ TEST(LocalSpace, ObeysTheRuleOnLongScripts) {
     std::mt19937 random{seed};
     std::vector<std::uint8_t> script(2000);
     for (auto& byte : script) byte = static_cast<std::uint8_t>(random());
-    Rehearsal rehearsal;
+    Rehearsal rehearsal{new LocalSpace};
     ASSERT_NO_THROW(rehearsal.play(script));
     grants += rehearsal.grants();
     waits += rehearsal.waits();

@@ -1,7 +1,8 @@
-// rehearsal.hpp: plays a script of requests, releases, cancellations and the like on a local space,
-// and holds it against the rule after every step. For tests and fuzzers.
+// rehearsal.hpp: plays a script of requests, releases, cancellations and the like on a space, and
+// holds it against the rule after every step. For tests and fuzzers.
 //
-// One thread, and waiters that only take notes: each step's outcome is exact.
+// One thread, and waiters that only take notes: each step's outcome is exact. In a space that tells
+// them from other threads, `settle` returns when all have been told.
 #pragma once
 
 #include <algorithm>
@@ -9,21 +10,29 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <sstream>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
-#include "space/local/local_space.hpp"
+#include "tenure/detail/backend.hpp"
+#include "tenure/error.hpp"
 #include "tenure/rule.hpp"
 
-namespace tenure::local {
+namespace tenure {
 
 class Rehearsal {
  public:
-  Rehearsal() = default;
+  explicit Rehearsal(
+      detail::Backend* space, std::function<void()> settle = [] {})
+      : space_(space), settle_(std::move(settle)) {}
   Rehearsal(const Rehearsal&) = delete;
   Rehearsal& operator=(const Rehearsal&) = delete;
   ~Rehearsal() {
@@ -130,7 +139,8 @@ class Rehearsal {
     for (std::size_t n = in.below(4) == 3 ? 2 : 1; n > 0; --n) claims.push_back(claim(in));
     const bool faulty = find_fault(claims).has_value();
     const bool clash = find_limit_clash(claims, live_).has_value();
-    const Ticket newest{.number = Token{no_number}, .claims = claims, .owner = {}};
+    const Ticket newest{
+        .number = Token{std::numeric_limits<std::uint64_t>::max()}, .claims = claims, .owner = {}};
     const bool free = tenure::granted(newest, live_);
     actor.news.reset();
     actor.grant = {};
@@ -173,11 +183,13 @@ class Rehearsal {
     const bool live = actor.role == Role::waiting || actor.role == Role::holding;
     expect(space_->evict(actor.ticket.number, true) == live,
            "evict told wrongly whether it was there");
+    settle_();
     if (actor.role == Role::waiting) {
       expect(actor.news == detail::WaitOutcome::evicted, "an evicted waiter was not told");
       forget(actor);
     } else if (actor.role == Role::holding) {
-      expect(space_->lost(actor.grant).stop_requested(), "an evicted holder was not told");
+      const std::stop_token lost = space_->lost(actor.grant);
+      while (!lost.stop_requested()) std::this_thread::yield();  // Told by a thread of its own.
       std::erase(live_, actor.ticket);
       actor.role = Role::evicted;
     }
@@ -218,6 +230,7 @@ class Rehearsal {
 
   // Who holds and who waits is what the rule says, and inspection says the same.
   void compare() {
+    settle_();
     for (Actor& actor : actors_) {
       if (actor.role == Role::waiting && actor.news == detail::WaitOutcome::granted) {
         actor.role = Role::holding;
@@ -255,7 +268,8 @@ class Rehearsal {
     expect(space_->inspect({}).empty(), "something was left behind");
   }
 
-  LocalSpace* space_ = new LocalSpace;
+  detail::Backend* space_;
+  std::function<void()> settle_;
   detail::OwnerRef nobody_;
   std::deque<Actor> actors_ = std::deque<Actor>(8);
   std::vector<Ticket> live_;
@@ -264,4 +278,4 @@ class Rehearsal {
   std::size_t comparisons_ = 0;
 };
 
-}  // namespace tenure::local
+}  // namespace tenure

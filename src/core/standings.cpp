@@ -1,0 +1,93 @@
+// The rule for many tickets at once: claims are found by their paths instead of by passing over
+// all.
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <numeric>
+#include <vector>
+
+#include "tenure/rule.hpp"
+
+namespace tenure {
+namespace {
+
+// Claims by path. Paths sort segment by segment, so what is below one comes right behind it.
+class Board {
+ public:
+  explicit Board(std::span<const Ticket> tickets) : tickets_(tickets), order_(tickets.size()) {
+    std::iota(order_.begin(), order_.end(), std::size_t{0});
+    std::ranges::sort(order_, {}, [tickets](std::size_t i) { return tickets[i].number; });
+  }
+
+  // In ticket order, so that everything earlier is on the board already, and nothing else.
+  [[nodiscard]] std::vector<Standing> judge() {
+    std::vector<Standing> all(tickets_.size());
+    for (const std::size_t i : order_) {
+      const std::vector<std::size_t> found = waits_for(tickets_[i]);
+      for (const std::size_t j : found) {
+        all[i].blocked_by.push_back(tickets_[j].number);
+        if (all[j].position > 0) ++all[i].position;
+      }
+      if (!found.empty()) ++all[i].position;
+      for (const Claim& claim : tickets_[i].claims) board_[claim.path].push_back({i, &claim.mode});
+    }
+    return all;
+  }
+
+ private:
+  struct Placed {
+    std::size_t ticket;
+    const Mode* mode;
+  };
+
+  [[nodiscard]] std::vector<std::size_t> waits_for(const Ticket& ticket) const {
+    std::vector<std::size_t> found;
+    for (const Claim& claim : ticket.claims) look_from(claim, found);
+    const auto number = [this](std::size_t i) { return tickets_[i].number; };
+    std::ranges::sort(found, {}, number);
+    const auto [rest, end] = std::ranges::unique(found);
+    found.erase(rest, end);
+    return found;
+  }
+
+  void look_from(const Claim& claim, std::vector<std::size_t>& found) const {
+    for (std::size_t depth = 0; depth < claim.path.depth(); ++depth) {
+      const auto above = board_.find(claim.path.prefix(depth));
+      if (above != board_.end()) add_excluded(claim.mode, above->second, found);
+    }
+    for (auto at = board_.lower_bound(claim.path);
+         at != board_.end() && claim.path.covers(at->first); ++at) {
+      add_excluded(claim.mode, at->second, found);
+    }
+    if (claim.mode.limit() != 0) add_members(claim, found);
+  }
+
+  static void add_excluded(const Mode& mode, const std::vector<Placed>& placed,
+                           std::vector<std::size_t>& found) {
+    for (const Placed& other : placed) {
+      if (mode.excludes(*other.mode)) found.push_back(other.ticket);
+    }
+  }
+
+  void add_members(const Claim& claim, std::vector<std::size_t>& found) const {
+    const auto here = board_.find(claim.path);
+    if (here == board_.end()) return;
+    std::vector<std::size_t> members;
+    for (const Placed& other : here->second) {
+      if (claim.mode.same_group(*other.mode)) members.push_back(other.ticket);
+    }
+    if (members.size() >= claim.mode.limit()) {
+      found.insert(found.end(), members.begin(), members.end());
+    }
+  }
+
+  std::span<const Ticket> tickets_;
+  std::vector<std::size_t> order_;
+  std::map<Path, std::vector<Placed>> board_;
+};
+
+}  // namespace
+
+std::vector<Standing> standings(std::span<const Ticket> tickets) { return Board{tickets}.judge(); }
+
+}  // namespace tenure

@@ -1,0 +1,101 @@
+#include "space/stored/look.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "space/stored/keys.hpp"
+
+namespace tenure::stored {
+
+Look::Look(std::span<const Claim> claims, std::span<const std::string> known, Revision number)
+    : number_(number) {
+  for (const Claim& claim : claims) {
+    add_class(claim, exclusive_class);
+    for (const std::string& cls : known) add_class(claim, cls);
+  }
+  conflicts_ = ranges_.size();
+  for (const Claim& claim : claims) add_limit(claim, class_of(claim.mode));
+  add_gaps(known);
+}
+
+// What is in a class on one path, and earlier. Numbers are the ends of the keys.
+Range Look::until_own(std::string prefix) const {
+  Range range = Range::prefix(std::move(prefix));
+  if (number_ == this_apply) {
+    range.before = this_apply;
+  } else {
+    range.to = range.from + stamp(number_);
+  }
+  return range;
+}
+
+void Look::add_class(const Claim& claim, std::string_view cls) {
+  if (!claim.mode.is_exclusive() && group_in(cls) == claim.mode.name()) return;
+  for (std::size_t depth = 0; depth <= claim.path.depth(); ++depth) {
+    ranges_.push_back(until_own(here(cls, claim.path.prefix(depth))).last());
+  }
+  Range range = Range::prefix(below(cls, claim.path)).first();
+  range.before = number_;
+  ranges_.push_back(std::move(range));
+}
+
+void Look::add_limit(const Claim& claim, std::string_view cls) {
+  const std::uint32_t limit = claim.mode.limit();
+  if (limit == 0) return;
+  Range range = until_own(here(cls, claim.path)).last(limit);
+  if (limit > max_watched_members) {
+    range.skip = limit - 1;
+    range.limit = 1;
+  }
+  limits_.push_back({.range = ranges_.size(), .limit = limit});
+  ranges_.push_back(std::move(range));
+}
+
+void Look::add_gaps(std::span<const std::string> known) {
+  std::string from{group_tag};
+  for (const std::string& cls : known) {
+    Range gap;
+    gap.from = from;
+    gap.to = cls;
+    gap.limit = 1;
+    if (gap.from < gap.to) ranges_.push_back(std::move(gap));
+    from = prefix_end(cls);
+  }
+  Range rest;
+  rest.from = std::move(from);
+  rest.to = prefix_end(std::string{group_tag});
+  rest.limit = 1;
+  ranges_.push_back(std::move(rest));
+}
+
+Look::Found Look::found(std::span<const std::vector<Entry>> reads) const {
+  Found result;
+  for (std::size_t i = conflicts_ + limits_.size(); i < ranges_.size(); ++i) {
+    for (const Entry& entry : reads[i]) result.unknown.emplace_back(class_in(entry.key));
+  }
+  if (!result.unknown.empty()) return result;
+  // Of several the latest: when that goes, most likely all before it have.
+  const Entry* latest = nullptr;
+  for (std::size_t i = 0; i < conflicts_; ++i) {
+    for (const Entry& entry : reads[i]) {
+      if (latest == nullptr || number_in(entry.key) > number_in(latest->key)) latest = &entry;
+    }
+  }
+  if (latest != nullptr) {
+    result.blockers.push_back(*latest);
+    return result;
+  }
+  for (const Limit& limit : limits_) {
+    const std::vector<Entry>& members = reads[limit.range];
+    if (limit.limit > max_watched_members) {
+      if (!members.empty()) result.crowds.push_back(ranges_[limit.range].from);
+    } else if (members.size() == limit.limit) {
+      result.by_limit = true;
+      result.blockers = members;
+      break;  // One full limit is enough to wait for.
+    }
+  }
+  return result;
+}
+
+}  // namespace tenure::stored

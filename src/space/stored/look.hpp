@@ -1,0 +1,61 @@
+// look.hpp: looking back: which earlier tickets are in a ticket's way, by limit-1 reads.
+//
+// For each claim, in each class whose mode excludes it: the last earlier one on each path above, on
+// the path itself, and any one below it. Which groups there are is not known before: a caller tells
+// which classes it knows, and the ranges between those are read as well, so that one that it does
+// not know shows itself. Then it looks again.
+//
+// Cost: (depth + 2) reads a class, however many tickets there are; except that below a path later
+// tickets are passed over one by one.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tenure/claim.hpp"
+#include "tenure/store.hpp"
+
+namespace tenure::stored {
+
+// Limits up to this are watched member by member.
+inline constexpr std::uint32_t max_watched_members = 64;
+
+class Look {
+ public:
+  // `known` are classes, without the exclusive one. `number`: of the ticket, or this_apply in the
+  // apply that appends it.
+  Look(std::span<const Claim> claims, std::span<const std::string> known, Revision number);
+
+  [[nodiscard]] const std::vector<Range>& ranges() const noexcept { return ranges_; }
+
+  struct Found {
+    std::vector<std::string> unknown;  // Classes to look for as well. Then the rest says nothing.
+    std::vector<Entry> blockers;       // One of these has to go or change first. None: granted.
+    bool by_limit = false;             // Any of them: together they fill a limit.
+    std::vector<std::string> crowds;   // Prefixes of limits too large to name their members.
+    [[nodiscard]] bool free() const noexcept {
+      return unknown.empty() && blockers.empty() && crowds.empty();
+    }
+  };
+  // `reads` begins with one list for each of ranges().
+  [[nodiscard]] Found found(std::span<const std::vector<Entry>> reads) const;
+
+ private:
+  void add_class(const Claim& claim, std::string_view cls);
+  void add_limit(const Claim& claim, std::string_view cls);
+  void add_gaps(std::span<const std::string> known);
+  [[nodiscard]] Range until_own(std::string prefix) const;
+
+  struct Limit {
+    std::size_t range;
+    std::uint32_t limit;
+  };
+  Revision number_;
+  std::vector<Range> ranges_;  // Conflicts, then limits, then gaps.
+  std::size_t conflicts_ = 0;
+  std::vector<Limit> limits_;
+};
+
+}  // namespace tenure::stored

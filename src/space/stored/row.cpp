@@ -1,0 +1,183 @@
+#include "space/stored/row.hpp"
+
+#include <array>
+#include <charconv>
+#include <concepts>
+#include <cstddef>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "space/stored/keys.hpp"
+
+namespace tenure::stored {
+namespace {
+
+using Json = nlohmann::json;
+
+// Written by hand: a tree of values costs as much as the transaction's own work.
+void append_string(std::string& out, std::string_view text) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  out += '"';
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20U) {
+      out += "\\u00";
+      out += digits[static_cast<unsigned char>(c) >> 4U];
+      out += digits[static_cast<unsigned char>(c) & 0xfU];
+    } else {
+      out += c;
+    }
+  }
+  out += '"';
+}
+
+template <std::integral T>
+void append_number(std::string& out, T value) {
+  std::array<char, 24> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  out.append(digits.data(), end);
+}
+
+void append_claim(std::string& out, const Claim& claim) {
+  out += '[';
+  append_string(out, claim.path.text());
+  if (!claim.mode.is_exclusive()) {
+    out += ',';
+    append_string(out, Path::of(claim.mode.name()).text());
+    if (claim.mode.limit() != 0) {
+      out += ',';
+      append_number(out, claim.mode.limit());
+    }
+  }
+  out += ']';
+}
+
+[[noreturn]] void refuse(const Entry& entry, std::string_view why) {
+  throw StoreError("the entry of ticket " + std::to_string(number_in(entry.key).value) +
+                   " is not Tenure's (" + std::string{why} +
+                   "): something else wrote to the store; see 'tenure doctor'");
+}
+
+Path parse_path(const Json& json) {
+  std::expected<Path, PathError> path = Path::parse(json.get_ref<const std::string&>());
+  if (!path.has_value()) throw BadRequest(std::string{path.error().why});
+  return *std::move(path);
+}
+
+Claim parse_claim(const Json& json) {
+  if (!json.is_array() || json.empty() || json.size() > 3)
+    throw BadRequest("a claim has 1 to 3 parts");
+  Path path = parse_path(json[0]);
+  if (json.size() == 1) return path.exclusive();
+  const Path group = parse_path(json[1]);
+  if (group.depth() != 1) throw BadRequest("a group is one segment");
+  const std::string_view name = *group.segments().begin();
+  if (json.size() == 2) return path.group(name);
+  const auto limit = json[2].get<std::int64_t>();
+  if (limit < 1 || limit > std::numeric_limits<std::uint32_t>::max()) {
+    throw BadRequest("a limit is at least 1");
+  }
+  return path.group(name, static_cast<std::uint32_t>(limit));
+}
+
+Instant instant(const Json& json) {
+  return Instant{std::chrono::nanoseconds{json.get<std::int64_t>()}};
+}
+
+Row parse_ticket(const Json& json) {
+  Row row;
+  row.session = json.at("session").get<std::string>();
+  row.request = json.at("request").get<std::uint64_t>();
+  for (const Json& claim : json.at("claims")) row.claims.push_back(parse_claim(claim));
+  if (row.claims.empty()) throw BadRequest("no claims");
+  if (const auto owner = json.find("owner"); owner != json.end())
+    row.owner = Owner{parse_path(*owner)};
+  if (const auto label = json.find("label"); label != json.end())
+    row.label = label->get<std::string>();
+  row.since = instant(json.at("since"));
+  if (const auto time = json.find("max_hold"); time != json.end()) {
+    row.max_hold = std::chrono::nanoseconds{time->get<std::int64_t>()};
+  }
+  if (const auto time = json.find("deadline"); time != json.end()) row.deadline = instant(*time);
+  row.evicted = json.value("evicted", false);
+  row.number = Token{json.value("number", std::uint64_t{0})};
+  return row;
+}
+
+}  // namespace
+
+std::string Row::text() const {
+  std::string out = R"({"session":)";
+  out.reserve(160);
+  append_string(out, session);
+  out += R"(,"request":)";
+  append_number(out, request);
+  out += R"(,"claims":[)";
+  for (const Claim& claim : claims) {
+    if (&claim != claims.data()) out += ',';
+    append_claim(out, claim);
+  }
+  out += ']';
+  if (!owner.anonymous()) {
+    out += R"(,"owner":)";
+    append_string(out, owner.id.text());
+  }
+  if (!label.empty()) {
+    out += R"(,"label":)";
+    append_string(out, label);
+  }
+  out += R"(,"since":)";
+  append_number(out, since.time_since_epoch().count());
+  if (max_hold.count() != 0) {
+    out += R"(,"max_hold":)";
+    append_number(out, max_hold.count());
+  }
+  if (deadline.has_value()) {
+    out += R"(,"deadline":)";
+    append_number(out, deadline->time_since_epoch().count());
+  }
+  if (evicted) out += R"(,"evicted":true)";
+  if (number != Token{}) {
+    out += R"(,"number":)";
+    append_number(out, number.value);
+  }
+  return out += '}';
+}
+
+std::string Pointer::text() const {
+  std::string out = R"({"session":)";
+  append_string(out, session);
+  out += R"(,"first":)";
+  append_claim(out, first);
+  return out += '}';
+}
+
+Parsed parse_row(const Entry& entry) {
+  try {
+    const Json json = Json::parse(entry.value);
+    if (!json.is_object()) refuse(entry, "not a JSON object");
+    if (json.contains("claims")) return {.row = parse_ticket(json), .pointer = {}};
+    return {.row = {},
+            .pointer = Pointer{.session = json.at("session").get<std::string>(),
+                               .first = parse_claim(json.at("first"))}};
+  } catch (const Json::exception& error) {
+    refuse(entry, error.what());
+  } catch (const BadRequest& error) {
+    refuse(entry, error.what());
+  }
+}
+
+SessionRow parse_session(const Entry& entry) {
+  const Json json = Json::parse(entry.value, nullptr, false);
+  if (!json.is_object()) return {};
+  SessionRow row;
+  if (const auto it = json.find("host"); it != json.end() && it->is_string()) row.host = *it;
+  if (const auto it = json.find("pid"); it != json.end() && it->is_number_integer()) row.pid = *it;
+  if (const auto it = json.find("label"); it != json.end() && it->is_string()) row.label = *it;
+  return row;
+}
+
+}  // namespace tenure::stored

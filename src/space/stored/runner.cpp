@@ -1,0 +1,45 @@
+#include "space/stored/runner.hpp"
+
+#include <utility>
+
+namespace tenure::stored {
+
+Runner::~Runner() {
+  if (!thread_.joinable()) return;
+  {
+    const std::scoped_lock lock{state_->mutex};
+    state_->ending = true;
+  }
+  state_->changed.notify_one();
+  if (thread_.get_id() == std::this_thread::get_id()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
+}
+
+void Runner::run(std::function<void()> job) {
+  const std::scoped_lock lock{state_->mutex};
+  state_->jobs.push_back(std::move(job));
+  if (!thread_.joinable()) thread_ = std::thread{work, state_};
+  state_->changed.notify_one();
+}
+
+void Runner::forget() noexcept {
+  if (thread_.joinable()) thread_.detach();
+}
+
+void Runner::work(const std::shared_ptr<State>& state) {
+  std::unique_lock lock{state->mutex};
+  for (;;) {
+    state->changed.wait(lock, [&state] { return state->ending || !state->jobs.empty(); });
+    if (state->jobs.empty()) return;
+    const std::function<void()> job = std::move(state->jobs.front());
+    state->jobs.pop_front();
+    lock.unlock();
+    job();
+    lock.lock();
+  }
+}
+
+}  // namespace tenure::stored

@@ -1,0 +1,162 @@
+// What becomes of a hold while it is held: its deadline, its guard, and how its holder learns that
+// it is lost.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "space/stored/stored_space.hpp"
+#include "tenure/error.hpp"
+
+namespace tenure::stored {
+namespace {
+
+using namespace std::chrono_literals;
+
+// How long before its deadline a holder is told.
+std::chrono::nanoseconds margin(std::chrono::nanoseconds max_hold) {
+  return std::min<std::chrono::nanoseconds>(1s, max_hold / 3);
+}
+
+}  // namespace
+
+void StoredSpace::check_open_for_hold() const {
+  if (forked()) throw Error("this hold is the parent's: a forked child owns nothing");
+}
+
+std::vector<Guard> StoredSpace::guard(const detail::Grant& grant) {
+  check_open_for_hold();
+  const RecordRef record = static_cast<Record*>(grant.ticket)->held;
+  std::vector<Guard> guards;
+  for (const Claim& claim : record->row.claims) {
+    guards.push_back(Guard::present(row_key(claim, record->number)));
+  }
+  return guards;
+}
+
+std::optional<Instant> StoredSpace::deadline(const detail::Grant& grant) {
+  check_open_for_hold();
+  const RecordRef record = static_cast<Record*>(grant.ticket)->held;
+  Txn read;
+  read.reads.push_back(Range::key(record->first_key()));
+  const Outcome outcome = store_->apply(read);
+  if (outcome.reads.front().empty()) return record->row.deadline;
+  return parse_row(outcome.reads.front().front()).row.value_or(record->row).deadline;
+}
+
+bool StoredSpace::renew(detail::Grant& grant) {
+  check_open_for_hold();
+  const RecordRef record = static_cast<Record*>(grant.ticket)->held;
+  for (;;) {
+    Txn read;
+    read.reads.push_back(Range::key(record->first_key()));
+    const Outcome outcome = store_->apply(read);
+    if (outcome.reads.front().empty()) return false;
+    const Entry& entry = outcome.reads.front().front();
+    Row row = parse_row(entry).row.value_or(record->row);
+    if (row.evicted) return false;
+    if (row.max_hold.count() == 0) return true;
+    const Instant now = store_->now();
+    if (row.deadline.has_value() && now >= *row.deadline) return false;
+    row.deadline = now + row.max_hold;
+    Txn txn;
+    txn.guards.push_back(Guard::unchanged(entry.key, entry.changed));
+    txn.writes.push_back(Write::put(entry.key, row.text()));
+    if (!store_->apply(txn).committed) continue;
+    record->row.deadline = row.deadline;
+    return true;
+  }
+}
+
+std::stop_token StoredSpace::lost(const detail::Grant& grant) {
+  check_open_for_hold();
+  const RecordRef record = static_cast<Record*>(grant.ticket)->held;
+  std::stop_token token;
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    if (record->lost.has_value()) return record->lost->get_token();
+    token = record->lost.emplace().get_token();
+    std::erase_if(watched_holds_, [](const auto& hold) { return hold.expired(); });
+    watched_holds_.push_back(record);
+  }
+  if (session_->lost().stop_requested()) {
+    fire_lost(record);
+  } else {
+    watch_hold(record);
+  }
+  return token;
+}
+
+// Looks at the hold's own entry, and at it again when that changes or its time comes.
+void StoredSpace::watch_hold(const RecordRef& record) noexcept {
+  Watches old;
+  std::uint64_t round = 0;
+  std::string key;
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    round = ++record->round;
+    old.swap(record->watches);
+    key = record->first_key();
+  }
+  old.clear();
+  WatchFor what;
+  bool is_lost = false;
+  try {
+    Txn read;
+    read.reads.push_back(Range::key(key));
+    const Outcome outcome = store_->apply(read);
+    what.after = outcome.revision;
+    what.ranges.push_back(Range::key(key));
+    if (outcome.reads.front().empty()) {
+      const base::Mutex::Scoped lock{mutex_};
+      is_lost = record->first_key() == key;  // Or it was just downgraded, and is elsewhere.
+      if (!is_lost) what.until = store_->now();
+    } else {
+      const Row row = parse_row(outcome.reads.front().front()).row.value_or(Row{});
+      if (row.deadline.has_value()) {
+        what.until = *row.deadline - margin(row.max_hold.count() != 0 ? row.max_hold : 3s);
+        is_lost = row.evicted || store_->now() >= *what.until;
+      }
+    }
+  } catch (...) {
+    what.ranges.clear();
+    what.until = store_->now() + 200ms;  // Nothing is known: not a reason to give up.
+  }
+  if (is_lost) {
+    fire_lost(record);
+    return;
+  }
+  Watches made;
+  made.push_back(store_->watch(std::move(what), [this, weak = std::weak_ptr{record}] {
+    if (const RecordRef hold = weak.lock()) watch_hold(hold);
+  }));
+  const base::Mutex::Scoped lock{mutex_};
+  if (record->round == round) record->watches.swap(made);
+}
+
+// On a thread of its own: the callbacks are the user's, and may take their time.
+void StoredSpace::fire_lost(const RecordRef& record) noexcept {
+  std::optional<std::stop_source> source;
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    source = record->lost;
+  }
+  if (source.has_value())
+    std::thread{[source = *source]() mutable { source.request_stop(); }}.detach();
+}
+
+void StoredSpace::on_session_lost() noexcept {
+  std::vector<RecordRef> waiting;
+  std::vector<std::weak_ptr<Record>> holds;
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    for (const auto& [number, record] : waiting_) waiting.push_back(record);
+    holds.swap(watched_holds_);
+  }
+  for (const RecordRef& record : waiting) end_wait(record, detail::WaitOutcome::lost);
+  for (const auto& weak : holds) {
+    if (const RecordRef hold = weak.lock()) fire_lost(hold);
+  }
+}
+
+}  // namespace tenure::stored

@@ -1,0 +1,200 @@
+// How tickets of this process leave: released, dropped, cancelled, narrowed, or with the space.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "space/stored/stored_space.hpp"
+#include "tenure/error.hpp"
+#include "tenure/rule.hpp"
+
+namespace tenure::stored {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto retry_time = 100ms;
+
+}  // namespace
+
+Txn StoredSpace::removal(const Record& record) {
+  Txn txn;
+  txn.guards.push_back(Guard::present(record.first_key()));
+  for (const Claim& claim : record.row.claims) {
+    txn.writes.push_back(Write::remove(row_key(claim, record.number)));
+  }
+  return txn;
+}
+
+// The record is nobody's after this; its watches end first, so that no notice looks at it again.
+StoredSpace::RecordRef StoredSpace::take_back(const detail::Grant& grant) noexcept {
+  RecordRef record = std::move(static_cast<Record*>(grant.ticket)->held);
+  Watches watches;
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    ++record->round;
+    watches.swap(record->watches);
+  }
+  return record;
+}
+
+bool StoredSpace::release(const detail::Grant& grant) {
+  if (forked()) return false;
+  const RecordRef record = take_back(grant);
+  const Stay stay{*this};
+  leave();
+  const Txn txn = removal(*record);
+  try {
+    return store_->apply(txn).committed;
+  } catch (...) {
+    retry_later(txn);
+    throw;
+  }
+}
+
+void StoredSpace::drop(const detail::Grant& grant) noexcept {
+  if (forked()) return;
+  const RecordRef record = take_back(grant);
+  Txn txn = removal(*record);
+  store_->post(txn, [this, txn](const Outcome& /*outcome*/, const std::exception_ptr& error) {
+    if (error != nullptr) retry_later(txn);
+    leave();
+  });
+}
+
+void StoredSpace::withdraw(detail::Waiter& waiter) noexcept {
+  if (forked()) return;
+  RecordRef record;
+  Watches watches;
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    const auto found = waiting_.find(waiter.grant.token.value);
+    if (found == waiting_.end()) return;
+    record = std::move(found->second);
+    waiting_.erase(found);
+    ++record->round;
+    watches.swap(record->watches);
+  }
+  watches.clear();
+  give_up(record);
+}
+
+void StoredSpace::retry_later(Txn txn) noexcept {
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    retries_.push_back(std::move(txn));
+    if (retries_.size() > 1) return;  // Somebody retries already.
+  }
+  enter();
+  arm_retry();
+}
+
+void StoredSpace::arm_retry() noexcept {
+  WatchFor soon;
+  soon.until = store_->now() + retry_time;
+  std::unique_ptr<Watch> watch = store_->watch(std::move(soon), [this] { retry(); });
+  const base::Mutex::Scoped lock{mutex_};
+  retry_watch_.swap(watch);
+}
+
+void StoredSpace::retry() noexcept {
+  for (;;) {
+    Txn txn;
+    {
+      const base::Mutex::Scoped lock{mutex_};
+      if (retries_.empty()) break;
+      txn = retries_.front();
+    }
+    try {
+      store_->apply(txn);
+    } catch (...) {
+      arm_retry();
+      return;
+    }
+    const base::Mutex::Scoped lock{mutex_};
+    retries_.erase(retries_.begin());
+    if (retries_.empty()) break;
+  }
+  leave();
+}
+
+void StoredSpace::downgrade(detail::Grant& grant, std::span<const Claim> claims) {
+  check_open_for_hold();
+  const RecordRef record = static_cast<Record*>(grant.ticket)->held;
+  if (const auto fault = find_downgrade_fault(record->row.claims, claims)) throw BadRequest(*fault);
+  for (;;) {
+    Txn txn;
+    if (!agree_on_limits(record->row.owner, claims, record->number, txn)) continue;
+    const std::string old_key = record->first_key();
+    Txn read;
+    read.reads.push_back(Range::key(old_key));
+    const Outcome own = store_->apply(read);
+    if (own.reads.front().empty()) {
+      throw Evicted("the hold was lost: there is nothing left to downgrade");
+    }
+    const Entry& entry = own.reads.front().front();
+    Row row = parse_row(entry).row.value_or(record->row);
+    row.claims.assign(claims.begin(), claims.end());
+    row.number = record->number;
+    txn.guards.push_back(Guard::unchanged(old_key, entry.changed));
+    for (const Claim& claim : record->row.claims) {
+      txn.writes.push_back(Write::remove(row_key(claim, record->number)));
+    }
+    for (const Claim& claim : row.claims) {
+      const bool first = &claim == row.claims.data();
+      txn.writes.push_back(
+          Write::put(row_key(claim, record->number),
+                     first ? row.text()
+                           : Pointer{.session = row.session, .first = row.claims.front()}.text()));
+    }
+    if (store_->apply(txn).committed) {
+      const base::Mutex::Scoped lock{mutex_};
+      record->row = row;
+      return;
+    }
+    explain_refusal(record->row.owner, claims, record->number);
+  }
+}
+
+void StoredSpace::close() noexcept {
+  if (forked() || closed_.exchange(true, std::memory_order_acq_rel)) return;
+  std::vector<RecordRef> ended;
+  std::vector<Watches> watches;
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    std::erase_if(waiting_, [&](const auto& item) {
+      const RecordRef& record = item.second;
+      if (!record->waiter->decide()) return false;  // It is being cancelled.
+      ++record->round;
+      watches.push_back(std::exchange(record->watches, {}));
+      ended.push_back(record);
+      return true;
+    });
+  }
+  watches.clear();
+  Txn all;
+  for (const RecordRef& record : ended) {
+    for (const Claim& claim : record->row.claims) {
+      all.writes.push_back(Write::remove(row_key(claim, record->number)));
+    }
+  }
+  if (!ended.empty()) {
+    try {
+      store_->apply(all);
+    } catch (...) {
+      retry_later(std::move(all));
+    }
+  }
+  for (const RecordRef& record : ended) {
+    tell(*record->waiter, detail::WaitOutcome::closed);
+    leave();
+  }
+}
+
+// The store's own threads must not wait for themselves: the end of a store is for another one.
+void StoredSpace::leave() noexcept {
+  if (users_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (forked()) return;
+  std::thread{[this] { delete this; }}.detach();
+}
+
+}  // namespace tenure::stored

@@ -1,0 +1,369 @@
+// Asking: a ticket is appended, and its apply already tells whether it is free.
+#include "space/stored/stored_space.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "tenure/error.hpp"
+#include "tenure/rule.hpp"
+
+namespace tenure::stored {
+namespace {
+
+// A store with very many groups costs each look a read for each; those that have gone are forgotten
+// now and then.
+constexpr std::uint32_t looks_until_forgotten = 4096;
+constexpr std::size_t few_classes = 8;
+
+std::string limit_text(std::uint32_t limit) {
+  return limit == 0 ? std::string{"no limit"} : "limit " + std::to_string(limit);
+}
+
+[[noreturn]] void throw_session_lost() {
+  throw SessionLost("the store has given this process's session up: open the space again");
+}
+
+}  // namespace
+
+StoredSpace::StoredSpace(std::shared_ptr<Store> store, const SessionOptions& options)
+    : store_(std::move(store)),
+      session_(store_->open_session(options)),
+      fork_generation_(base::fork_generation()),
+      on_lost_(session_->lost(), [this] { on_session_lost(); }) {
+  sweep_dead();
+}
+
+StoredSpace::~StoredSpace() = default;
+
+void StoredSpace::check_open() const {
+  if (forked()) {
+    throw Error("this space was opened before fork(): open it again in the child");
+  }
+  if (closed_.load(std::memory_order_acquire)) throw Closed("the space was closed");
+}
+
+detail::OwnerRef StoredSpace::owner(const Owner& owner) {
+  auto state = std::make_shared<detail::OwnerState>();
+  state->owner = owner;
+  return state;
+}
+
+detail::OwnerRef StoredSpace::on_terms(const detail::OwnerRef& owner, const detail::Terms& terms) {
+  if (terms.max_hold < std::chrono::nanoseconds::zero()) {
+    throw BadRequest("a max_hold must be positive");
+  }
+  auto state = std::make_shared<detail::OwnerState>();
+  if (owner != nullptr) {
+    state->owner = owner->owner;
+    state->terms = owner->terms;
+  }
+  if (terms.max_hold.count() != 0) state->terms.max_hold = terms.max_hold;
+  if (!terms.label.empty()) state->terms.label = terms.label;
+  return state;
+}
+
+std::vector<std::string> StoredSpace::known_classes(std::span<const Claim> claims) {
+  std::vector<std::string> known;
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    if (++looks_ % looks_until_forgotten == 0 && classes_.size() > few_classes) classes_.clear();
+    known = classes_;
+  }
+  for (const Claim& claim : claims) {
+    if (claim.mode.is_exclusive()) continue;
+    for (const bool limited : {false, true}) {
+      known.push_back(group_class(claim.mode.name(), limited));
+    }
+  }
+  std::ranges::sort(known);
+  const auto [rest, end] = std::ranges::unique(known);
+  known.erase(rest, end);
+  return known;
+}
+
+void StoredSpace::learn(std::span<const std::string> classes) {
+  const base::Mutex::Scoped lock{mutex_};
+  for (const std::string& cls : classes) {
+    if (cls.empty()) {
+      throw StoreError(
+          "the store has an entry among the tickets that is not Tenure's: something "
+          "else wrote to it; see 'tenure doctor'");
+    }
+    const auto at = std::ranges::lower_bound(classes_, cls);
+    if (at == classes_.end() || *at != cls) classes_.insert(at, cls);
+  }
+}
+
+StoredSpace::RecordRef StoredSpace::new_record(const detail::Ask& ask) {
+  check_open();
+  if (const auto fault = find_fault(ask.claims)) throw BadRequest(*fault);
+  auto record = std::make_shared<Record>();
+  record->row.session = session_->id();
+  record->row.request = requests_.fetch_add(1, std::memory_order_relaxed);
+  record->row.claims.assign(ask.claims.begin(), ask.claims.end());
+  record->row.since = store_->now();
+  if (ask.owner != nullptr) {
+    record->row.owner = ask.owner->owner;
+    record->row.label = ask.owner->terms.label;
+    record->row.max_hold = ask.owner->terms.max_hold;
+  }
+  return record;
+}
+
+// All live claims of a group on one path have one limit, so the first tells; and while that one is
+// there, or the path is empty, nobody can come with another.
+bool StoredSpace::agree_on_limits(const Owner& owner, std::span<const Claim> claims, Token own,
+                                  Txn& txn) {
+  for (const Claim& claim : claims) {
+    if (claim.mode.is_exclusive()) continue;
+    txn.guards.push_back(
+        Guard::empty(Range::prefix(here(other_limit_class(claim.mode), claim.path))));
+    if (claim.mode.limit() == 0) continue;
+    const Range members = Range::prefix(here(claim));
+    Txn read;
+    read.reads.push_back(members.first(2));
+    const Outcome outcome = store_->apply(read);
+    std::vector<Entry> first = outcome.reads.front();
+    std::erase_if(first, [own](const Entry& entry) { return number_in(entry.key) == own; });
+    if (first.empty()) {
+      if (own == Token{}) txn.guards.push_back(Guard::empty(members));
+      continue;
+    }
+    if (limit_clash(owner, claim, first.front())) return false;
+    txn.guards.push_back(Guard::present(first.front().key));
+  }
+  return true;
+}
+
+// True: a dead one disagreed, and is out of the way. Throws where a live one does.
+bool StoredSpace::limit_clash(const Owner& owner, const Claim& asked, const Entry& entry) {
+  const std::optional<Seen> seen = resolve(entry);
+  if (!seen.has_value()) return true;
+  const auto live = std::ranges::find_if(seen->row.claims, [&asked](const Claim& claim) {
+    return claim.path == asked.path && claim.mode.same_group(asked.mode);
+  });
+  if (live == seen->row.claims.end() || live->mode.limit() == asked.mode.limit()) return false;
+  if (!store_->alive(seen->row.session)) {
+    remove_ticket(*seen);
+    return true;
+  }
+  throw LimitMismatch("contenders disagree on group '" + std::string{asked.mode.name()} + "' of " +
+                      asked.path.text() + ": " + owner.text() + " asks for " +
+                      limit_text(asked.mode.limit()) + ", " + seen->row.owner.text() + " (ticket " +
+                      std::to_string(seen->number.value) + ") has " +
+                      limit_text(live->mode.limit()) + "; all must use one limit");
+}
+
+// Why an append was refused; returns where trying again may help.
+void StoredSpace::explain_refusal(const Owner& owner, std::span<const Claim> claims, Token own) {
+  Txn txn;
+  txn.guards.push_back(session_->guard());
+  for (const Claim& claim : claims) {
+    if (claim.mode.is_exclusive()) continue;
+    txn.reads.push_back(Range::prefix(here(other_limit_class(claim.mode), claim.path)).first(2));
+  }
+  const Outcome outcome = store_->apply(txn);
+  if (!outcome.committed) throw_session_lost();
+  std::size_t read = 0;
+  for (const Claim& claim : claims) {
+    if (claim.mode.is_exclusive()) continue;
+    for (const Entry& entry : outcome.reads[read++]) {
+      if (number_in(entry.key) != own) static_cast<void>(limit_clash(owner, claim, entry));
+    }
+  }
+}
+
+bool StoredSpace::append(Record& record, const Look& look, Txn txn, Look::Found& found) {
+  Row& row = record.row;
+  txn.guards.push_back(session_->guard());
+  for (const Claim& claim : row.claims) {
+    const bool first = &claim == row.claims.data();
+    txn.writes.push_back(Write::append(
+        here(claim),
+        first ? row.text() : Pointer{.session = row.session, .first = row.claims.front()}.text()));
+  }
+  txn.reads = look.ranges();
+  Outcome outcome;
+  try {
+    outcome = store_->apply(txn);
+  } catch (const StoreError& error) {
+    if (error.unknown()) forget_stray(record);
+    throw;
+  }
+  if (!outcome.committed) return false;
+  record.number = Token{outcome.revision.value};
+  found = look.found(outcome.reads);
+  return true;
+}
+
+// True: it is granted. False: it has to be looked at once more.
+bool StoredSpace::append(Record& record) {
+  for (;;) {
+    Txn txn;
+    if (!agree_on_limits(record.row.owner, record.row.claims, {}, txn)) continue;
+    const Look look{record.row.claims, known_classes(record.row.claims), this_apply};
+    Look::Found found;
+    if (append(record, look, std::move(txn), found)) {
+      learn(found.unknown);
+      return found.free() && record.row.max_hold.count() == 0;
+    }
+    explain_refusal(record.row.owner, record.row.claims, {});
+  }
+}
+
+// The store does not know whether it took the ticket. Its number is not known either, but which
+// request of this session it was.
+void StoredSpace::forget_stray(const Record& record) noexcept {
+  try {
+    Txn read;
+    read.reads.push_back(Range::prefix(here(record.row.claims.front())));
+    const Outcome outcome = store_->apply(read);
+    for (const Entry& entry : outcome.reads.front()) {
+      const Parsed parsed = parse_row(entry);
+      if (!parsed.row.has_value() || parsed.row->session != record.row.session ||
+          parsed.row->request != record.row.request) {
+        continue;
+      }
+      Record stray;
+      stray.row = *parsed.row;
+      stray.number = number_in(entry.key);
+      retry_later(removal(stray));
+    }
+  } catch (...) {
+    // It can't be read either: the session's end takes the ticket along.
+  }
+}
+
+bool StoredSpace::request(const detail::Ask& ask, detail::Waiter& waiter) {
+  const Stay stay{*this};  // The Space may go as soon as the request can be seen.
+  const RecordRef record = new_record(ask);
+  const bool granted = append(*record);
+  enter();
+  waiter.grant = {.ticket = record.get(), .token = record->number};
+  if (granted) {
+    record->held = record;
+    return true;
+  }
+  return wait_in_line(record, waiter);
+}
+
+bool StoredSpace::wait_in_line(const RecordRef& record, detail::Waiter& waiter) {
+  record->waiter = &waiter;
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    waiting_.emplace(record->number.value, record);
+  }
+  Verdict verdict = Verdict::waiting;
+  try {
+    check_open();
+    if (!record->row.owner.anonymous()) refuse_deadlock(*record);
+    verdict = settle(record);
+  } catch (...) {
+    if (take(record) == nullptr) return false;
+    give_up(record);
+    throw;
+  }
+  if (verdict == Verdict::waiting || take(record) == nullptr) return false;
+  if (verdict == Verdict::granted) {
+    record->held = record;
+    return true;
+  }
+  leave();
+  if (verdict == Verdict::session_lost) throw_session_lost();
+  throw Evicted("the request was evicted while it waited");
+}
+
+void StoredSpace::give_up(const RecordRef& record) noexcept {
+  try {
+    store_->apply(removal(*record));
+  } catch (...) {
+    retry_later(removal(*record));
+  }
+  leave();
+}
+
+bool StoredSpace::clear_away_any(const Look::Found& found, std::span<const Claim> claims) {
+  bool cleared = false;
+  for (const Entry& blocker : found.blockers) {
+    WatchFor unused;
+    cleared = clear_away(blocker, unused) || cleared;
+  }
+  for (const Claim& claim : claims) {
+    if (std::ranges::find(found.crowds, here(claim)) == found.crowds.end()) continue;
+    std::vector<WatchFor> unused;
+    cleared = clear_away_crowd(claim, Token{this_apply.value}, unused) || cleared;
+  }
+  return cleared;
+}
+
+// A failed try is invisible: it looks first, and appends only if nothing has come in between.
+bool StoredSpace::try_request(const detail::Ask& ask, detail::Grant& grant) {
+  const RecordRef record = new_record(ask);
+  for (;;) {
+    Txn txn;
+    if (!agree_on_limits(record->row.owner, record->row.claims, {}, txn)) continue;
+    const Look before{record->row.claims, known_classes(record->row.claims), this_apply};
+    Txn read;
+    read.reads = before.ranges();
+    for (Range& range : read.reads) range.before = {};
+    const Outcome now = store_->apply(read);
+    Look::Found found = before.found(now.reads);
+    if (!found.unknown.empty()) {
+      learn(found.unknown);
+      continue;
+    }
+    if (!found.free()) {
+      if (clear_away_any(found, record->row.claims)) continue;
+      explain_refusal(record->row.owner, record->row.claims, {});
+      return false;
+    }
+    for (const Range& range : read.reads) txn.guards.push_back(Guard::quiet(range, now.revision));
+    if (append(*record, before, std::move(txn), found)) break;
+    explain_refusal(record->row.owner, record->row.claims, {});
+  }
+  enter();
+  record->held = record;
+  grant = {.ticket = record.get(), .token = record->number};
+  if (record->row.max_hold.count() != 0) {
+    std::optional<Instant> deadline;
+    Txn read;
+    read.reads.push_back(Range::key(record->first_key()));
+    const Outcome own = store_->apply(read);
+    if (!own.reads.front().empty()) {
+      start_deadline(record->row, own.reads.front().front(), deadline);
+      record->row.deadline = deadline;
+    }
+  }
+  return true;
+}
+
+// Only the youngest of a circle can have closed it, so later tickets are not looked at.
+void StoredSpace::refuse_deadlock(const Record& record) {
+  for (;;) {
+    Snapshot all = snapshot();
+    std::vector<Ticket> tickets;
+    for (const Seen& seen : all.tickets) {
+      if (seen.number > record.number) continue;
+      tickets.push_back(
+          {.number = seen.number, .claims = seen.row.claims, .owner = seen.row.owner});
+    }
+    const std::vector<Wait> cycle = find_cycle(tickets, record.number);
+    if (cycle.empty()) return;
+    bool removed = false;
+    for (const Seen& seen : all.tickets) {
+      const bool in_cycle = std::ranges::any_of(cycle, [&seen](const Wait& wait) {
+        return wait.waiting == seen.number || wait.blocker == seen.number;
+      });
+      if (in_cycle && !store_->alive(seen.row.session)) {
+        remove_ticket(seen);
+        removed = true;
+      }
+    }
+    if (removed) continue;
+    throw Deadlock("deadlock: " + describe_cycle(cycle, tickets) +
+                   "; release what is held first, or ask for both in one request");
+  }
+}
+
+}  // namespace tenure::stored

@@ -1,0 +1,196 @@
+// stored_space.hpp: the space in a store: every process, every machine that reaches it.
+//
+// A request appends its ticket and looks back in the same apply; free, that is all. When it has to
+// wait, it names what is in its way, watches that, and looks again when it goes or changes. Nothing
+// about a grant is written: whoever can read the tickets can tell who holds.
+//
+//   a ticket's entries | its waiter    | what it is here
+//   -------------------+---------------+---------------------------------------------
+//   appended           | -             | being looked at by the thread that asked
+//   there              | not decided   | in waiting_, with watches on what is in its way
+//   there              | granted       | a Hold's record
+//   removed            | any           | gone: released, cancelled, or somebody removed it (lost)
+//
+// Invariants
+//   1. A ticket is granted on one look that contains its own entry and its session's.
+//   2. Nothing is removed but by its owner, or because its session is dead or its deadline passed,
+//      guarded on the entry as it was when that was seen.
+//   3. How a wait ends is decided once (Waiter::decide), by a grant, a cancellation or the end of
+//      the space.
+//   4. No lock is held during an apply, a watch being made or taken back, or a waiter being told.
+//
+// Looks after a wait happen on the store's thread, in notices. A coroutine without an executor is
+// resumed on a thread of the space's own, so that it may ask again without waiting for itself.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "base/annotations.hpp"
+#include "base/fork.hpp"
+#include "base/mutex.hpp"
+#include "space/owners.hpp"
+#include "space/stored/keys.hpp"
+#include "space/stored/look.hpp"
+#include "space/stored/row.hpp"
+#include "space/stored/runner.hpp"
+#include "tenure/detail/backend.hpp"
+#include "tenure/store.hpp"
+
+namespace tenure::stored {
+
+// A ticket of this process's.
+struct Record {
+  Row row;  // As it was appended or downgraded; the deadline as it was last seen here.
+  Token number;
+  detail::Waiter* waiter = nullptr;
+  std::shared_ptr<Record> held;  // Itself, while a Hold has it.
+  // Guarded by the space's mutex:
+  std::uint64_t round = 0;                      // Counts the times that it began to watch.
+  std::vector<std::unique_ptr<Watch>> watches;  // Of the last round.
+  std::optional<std::stop_source> lost;         // Once somebody asked for it.
+
+  [[nodiscard]] std::string first_key() const { return row_key(row.claims.front(), number); }
+};
+
+class StoredSpace final : public detail::Backend {
+ public:
+  StoredSpace(std::shared_ptr<Store> store, const SessionOptions& options);
+  StoredSpace(const StoredSpace&) = delete;
+  StoredSpace& operator=(const StoredSpace&) = delete;
+
+  detail::Grant request_free(const Claim& /*claim*/, const detail::OwnerRef& /*owner*/) override {
+    return {};  // Every request is an apply: there is no quicker one.
+  }
+  bool request(const detail::Ask& ask, detail::Waiter& waiter) override;
+  bool try_request(const detail::Ask& ask, detail::Grant& grant) override;
+  void withdraw(detail::Waiter& waiter) noexcept override;
+  bool release(const detail::Grant& grant) override;
+  void drop(const detail::Grant& grant) noexcept override;
+  void downgrade(detail::Grant& grant, std::span<const Claim> claims) override;
+  bool renew(detail::Grant& grant) override;
+  [[nodiscard]] std::optional<Instant> deadline(const detail::Grant& grant) override;
+  [[nodiscard]] std::vector<Guard> guard(const detail::Grant& grant) override;
+  [[nodiscard]] std::stop_token lost(const detail::Grant& grant) override;
+  [[nodiscard]] std::vector<TicketInfo> inspect(const Path& path) override;
+  bool evict(Token token, bool at_once) override;
+  [[nodiscard]] detail::OwnerRef owner(const Owner& owner) override;
+  [[nodiscard]] detail::OwnerRef on_terms(const detail::OwnerRef& owner,
+                                          const detail::Terms& terms) override;
+  [[nodiscard]] int descriptor() const noexcept override { return session_->descriptor(); }
+  void close() noexcept override;
+  void abandon() noexcept override { leave(); }
+
+ private:
+  using RecordRef = std::shared_ptr<Record>;
+  using Watches = std::vector<std::unique_ptr<Watch>>;
+  enum class Verdict : std::uint8_t { granted, waiting, gone, session_lost };
+  struct View {
+    Look::Found found;
+    std::optional<Entry> own;  // The first entry of the ticket that looks.
+    bool session = false;      // Whether this process's session is there.
+    Revision at;
+  };
+
+  ~StoredSpace() override;
+
+  // Asking: stored_space.cpp.
+  [[nodiscard]] RecordRef new_record(const detail::Ask& ask);
+  bool append(Record& record, const Look& look, Txn txn, Look::Found& found);
+  bool append(Record& record);
+  bool agree_on_limits(const Owner& owner, std::span<const Claim> claims, Token own, Txn& txn);
+  void explain_refusal(const Owner& owner, std::span<const Claim> claims, Token own);
+  bool limit_clash(const Owner& owner, const Claim& asked, const Entry& entry);
+  bool wait_in_line(const RecordRef& record, detail::Waiter& waiter);
+  bool clear_away_any(const Look::Found& found, std::span<const Claim> claims);
+  void give_up(const RecordRef& record) noexcept;
+  void forget_stray(const Record& record) noexcept;
+  void refuse_deadlock(const Record& record);
+
+  // Waiting: stored_wait.cpp.
+  [[nodiscard]] View look_back(std::span<const Claim> claims, Token number);
+  Verdict settle(const RecordRef& record);
+  bool clear_away(const Entry& blocker, WatchFor& otherwise);
+  bool clear_away_crowd(const Claim& claim, Token number, std::vector<WatchFor>& otherwise);
+  [[nodiscard]] std::optional<Instant> deadline_of(Seen& ticket);
+  bool start_deadline(Row row, const Entry& entry, std::optional<Instant>& deadline);
+  void watch_for(const RecordRef& record, std::vector<WatchFor> what);
+  void on_notice(std::uint64_t number) noexcept;
+  // Whoever gets the waiter decides how the wait ends; nobody else touches it after that.
+  [[nodiscard]] detail::Waiter* take(const RecordRef& record) noexcept;
+  void tell(detail::Waiter& waiter, detail::WaitOutcome outcome) noexcept;
+  void end_wait(const RecordRef& record, detail::WaitOutcome outcome) noexcept;
+
+  // Other people's tickets: stored_inspect.cpp.
+  [[nodiscard]] std::optional<Seen> resolve(const Entry& entry);
+  bool remove_ticket(const Seen& ticket);
+  struct Snapshot {
+    std::vector<Seen> tickets;
+    std::vector<Entry> sessions;
+  };
+  [[nodiscard]] Snapshot snapshot();
+  void remove_dead(Snapshot& all);
+  void sweep(std::span<const Entry> sessions);
+  void sweep_dead() noexcept;
+
+  // Leaving: stored_leave.cpp.
+  [[nodiscard]] static Txn removal(const Record& record);
+  [[nodiscard]] RecordRef take_back(const detail::Grant& grant) noexcept;
+  void retry_later(Txn txn) noexcept;
+  void retry() noexcept;
+  void arm_retry() noexcept;
+
+  // The hold's own fate: stored_hold.cpp.
+  void watch_hold(const RecordRef& record) noexcept;
+  void fire_lost(const RecordRef& record) noexcept;
+  void on_session_lost() noexcept;
+
+  // The Space, each record and each post under way use it; the last to leave deletes it.
+  void enter() noexcept { users_.fetch_add(1, std::memory_order_relaxed); }
+  void leave() noexcept;
+  class Stay {
+   public:
+    explicit Stay(StoredSpace& space) noexcept : space_(space) { space_.enter(); }
+    Stay(const Stay&) = delete;
+    Stay& operator=(const Stay&) = delete;
+    ~Stay() { space_.leave(); }
+
+   private:
+    StoredSpace& space_;
+  };
+  void check_open() const;
+  void check_open_for_hold() const;
+  [[nodiscard]] std::vector<std::string> known_classes(std::span<const Claim> claims);
+  void learn(std::span<const std::string> classes);
+  [[nodiscard]] bool forked() const noexcept { return base::fork_generation() != fork_generation_; }
+
+  const std::shared_ptr<Store> store_;
+  const std::unique_ptr<Session> session_;
+  const std::uint64_t fork_generation_;
+  std::atomic<std::uint64_t> requests_ = 0;
+  std::atomic<std::size_t> users_ = 1;  // The Space, each record, each post that is under way.
+  std::atomic<bool> closed_ = false;
+  Runner runner_;
+
+  base::Mutex mutex_;
+  std::map<std::uint64_t, RecordRef> waiting_ TENURE_GUARDED_BY(mutex_);
+  std::vector<std::weak_ptr<Record>> watched_holds_ TENURE_GUARDED_BY(mutex_);
+  std::vector<std::string> classes_ TENURE_GUARDED_BY(mutex_);  // Sorted.
+  std::uint32_t looks_ TENURE_GUARDED_BY(mutex_) = 0;
+  bool swept_once_ TENURE_GUARDED_BY(mutex_) = false;
+  std::vector<std::string> dead_ TENURE_GUARDED_BY(mutex_);  // Sessions to be swept.
+  std::vector<Txn> retries_ TENURE_GUARDED_BY(mutex_);
+  std::unique_ptr<Watch> retry_watch_ TENURE_GUARDED_BY(mutex_);
+  std::stop_callback<std::function<void()>> on_lost_;  // Last: it may run at once.
+};
+
+}  // namespace tenure::stored

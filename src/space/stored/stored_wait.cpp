@@ -1,0 +1,217 @@
+// Waiting: look back, clear away what is dead, watch what is not, and look again.
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <utility>
+
+#include "space/stored/stored_space.hpp"
+#include "tenure/error.hpp"
+
+namespace tenure::stored {
+namespace {
+
+using namespace std::chrono_literals;
+
+// How soon a look that failed is tried again.
+constexpr auto retry_time = 200ms;
+// How often the grant of somebody who does not start its own max_hold is looked for.
+constexpr std::chrono::nanoseconds slow_check = 1s;
+
+}  // namespace
+
+StoredSpace::View StoredSpace::look_back(std::span<const Claim> claims, Token number) {
+  const Look look{claims, known_classes(claims), Revision{number.value}};
+  Txn txn;
+  txn.guards.push_back(session_->guard());
+  txn.reads = look.ranges();
+  txn.reads.push_back(Range::key(row_key(claims.front(), number)));
+  const Outcome outcome = store_->apply(txn);
+  View view;
+  view.found = look.found(outcome.reads);
+  if (!outcome.reads.back().empty()) view.own = outcome.reads.back().front();
+  view.session = outcome.committed;
+  view.at = outcome.revision;
+  return view;
+}
+
+StoredSpace::Verdict StoredSpace::settle(const RecordRef& record) {
+  for (;;) {
+    const View view = look_back(record->row.claims, record->number);
+    if (!view.session) return Verdict::session_lost;
+    if (!view.own.has_value()) return Verdict::gone;
+    if (!view.found.unknown.empty()) {
+      learn(view.found.unknown);
+      continue;
+    }
+    if (view.found.free()) {
+      if (record->row.max_hold.count() == 0) return Verdict::granted;
+      const Parsed own = parse_row(*view.own);
+      if (start_deadline(own.row.value_or(record->row), *view.own, record->row.deadline)) {
+        return Verdict::granted;
+      }
+      continue;
+    }
+    std::vector<WatchFor> what;
+    bool cleared = false;
+    for (const Entry& blocker : view.found.blockers) {
+      cleared = clear_away(blocker, what.emplace_back()) || cleared;
+    }
+    for (const Claim& claim : record->row.claims) {
+      if (std::ranges::find(view.found.crowds, here(claim)) == view.found.crowds.end()) continue;
+      cleared = clear_away_crowd(claim, record->number, what) || cleared;
+    }
+    if (cleared) continue;
+    for (WatchFor& one : what) one.after = view.at;
+    what.front().ranges.push_back(Range::key(view.own->key));
+    watch_for(record, std::move(what));
+    return Verdict::waiting;
+  }
+}
+
+// True: it is gone, or was dead or overdue and is gone now. False: what to watch until it is.
+bool StoredSpace::clear_away(const Entry& blocker, WatchFor& otherwise) {
+  std::optional<Seen> seen = resolve(blocker);
+  if (!seen.has_value()) return true;
+  if (!store_->alive(seen->row.session)) {
+    remove_ticket(*seen);
+    const base::Mutex::Scoped lock{mutex_};
+    dead_.push_back(seen->row.session);
+    return true;
+  }
+  otherwise.until = deadline_of(*seen);
+  if (seen->row.deadline.has_value() && store_->now() >= *seen->row.deadline) {
+    remove_ticket(*seen);
+    return true;
+  }
+  otherwise.session = seen->row.session;
+  otherwise.ranges.push_back(Range::key(blocker.key));
+  if (seen->entry.key != blocker.key) otherwise.ranges.push_back(Range::key(seen->entry.key));
+  return false;
+}
+
+// Too many to watch one by one: the whole of them, and each session once.
+bool StoredSpace::clear_away_crowd(const Claim& claim, Token number,
+                                   std::vector<WatchFor>& otherwise) {
+  Txn txn;
+  Range members = Range::prefix(here(claim));
+  members.to = members.from + stamp(Revision{number.value});
+  txn.reads.push_back(members);
+  const Outcome outcome = store_->apply(txn);
+  std::map<std::string, WatchFor> sessions;
+  for (const Entry& entry : outcome.reads.front()) {
+    WatchFor watch;
+    if (clear_away(entry, watch)) return true;
+    WatchFor& one = sessions[watch.session];
+    one.session = watch.session;
+    if (watch.until.has_value())
+      one.until = std::min(one.until.value_or(*watch.until), *watch.until);
+  }
+  WatchFor all;
+  all.ranges.push_back(std::move(members));
+  otherwise.push_back(std::move(all));
+  for (auto& [session, watch] : sessions) otherwise.push_back(std::move(watch));
+  return false;
+}
+
+// When to look at it again for its deadline's sake. It begins at the grant; a holder that was
+// stopped before it could write that has it written by those who wait.
+std::optional<Instant> StoredSpace::deadline_of(Seen& ticket) {
+  if (ticket.row.deadline.has_value() || ticket.row.max_hold.count() == 0) {
+    return ticket.row.deadline;
+  }
+  const View view = look_back(ticket.row.claims, ticket.number);
+  if (view.found.free() && view.own.has_value()) {
+    start_deadline(ticket.row, *view.own, ticket.row.deadline);
+    if (ticket.row.deadline.has_value()) return ticket.row.deadline;
+  }
+  return store_->now() + std::max(slow_check, ticket.row.max_hold / 2);
+}
+
+// False: the entry has changed, look again.
+bool StoredSpace::start_deadline(Row row, const Entry& entry, std::optional<Instant>& deadline) {
+  if (!row.deadline.has_value()) {
+    row.deadline = store_->now() + row.max_hold;
+    Txn txn;
+    txn.guards.push_back(Guard::unchanged(entry.key, entry.changed));
+    txn.writes.push_back(Write::put(entry.key, row.text()));
+    if (!store_->apply(txn).committed) return false;
+  }
+  deadline = row.deadline;
+  return true;
+}
+
+void StoredSpace::watch_for(const RecordRef& record, std::vector<WatchFor> what) {
+  Watches old;
+  std::uint64_t round = 0;
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    round = ++record->round;
+    old.swap(record->watches);
+  }
+  old.clear();
+  Watches made;
+  for (WatchFor& one : what) {
+    made.push_back(store_->watch(std::move(one),
+                                 [this, number = record->number.value] { on_notice(number); }));
+  }
+  const base::Mutex::Scoped lock{mutex_};
+  // A notice may have come already, and begun a round of its own, or ended the wait.
+  if (record->round == round && waiting_.contains(record->number.value)) {
+    record->watches.swap(made);
+  }
+}
+
+void StoredSpace::on_notice(std::uint64_t number) noexcept {
+  RecordRef record;
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    const auto found = waiting_.find(number);
+    if (found == waiting_.end()) return;
+    record = found->second;
+  }
+  const Stay stay{*this};
+  try {
+    switch (settle(record)) {
+      case Verdict::waiting: break;
+      case Verdict::granted: end_wait(record, detail::WaitOutcome::granted); break;
+      case Verdict::gone: end_wait(record, detail::WaitOutcome::evicted); break;
+      case Verdict::session_lost: end_wait(record, detail::WaitOutcome::lost); break;
+    }
+    sweep_dead();
+  } catch (...) {
+    // The store can't be read now: nothing is decided, and it is asked again.
+    WatchFor soon;
+    soon.until = store_->now() + retry_time;
+    watch_for(record, {std::move(soon)});
+  }
+}
+
+detail::Waiter* StoredSpace::take(const RecordRef& record) noexcept {
+  Watches watches;
+  const base::Mutex::Scoped lock{mutex_};
+  const auto found = waiting_.find(record->number.value);
+  // A cancellation that has won takes it out itself; until then the waiter is there.
+  if (found == waiting_.end() || !record->waiter->decide()) return nullptr;
+  waiting_.erase(found);
+  ++record->round;
+  watches.swap(record->watches);
+  return record->waiter;
+}
+
+void StoredSpace::end_wait(const RecordRef& record, detail::WaitOutcome outcome) noexcept {
+  detail::Waiter* const waiter = take(record);
+  if (waiter == nullptr) return;
+  if (outcome == detail::WaitOutcome::granted) record->held = record;
+  tell(*waiter, outcome);
+  if (outcome != detail::WaitOutcome::granted) leave();
+}
+
+void StoredSpace::tell(detail::Waiter& waiter, detail::WaitOutcome outcome) noexcept {
+  if (waiter.runs_code) {
+    runner_.run([&waiter, outcome] { waiter.done(waiter, outcome); });
+  } else {
+    waiter.done(waiter, outcome);
+  }
+}
+
+}  // namespace tenure::stored

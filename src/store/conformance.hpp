@@ -1,0 +1,107 @@
+// conformance.hpp: for tests: what every store must do (tenure/store.hpp). A store's test program
+// links store_conformance and says how such a store is made:
+//
+//   INSTANTIATE_TEST_SUITE_P(Memory, StoreConformance, ::testing::Values(StoreKind{"memory", [] {
+//     auto store = std::make_shared<MemoryStore>();
+//     return StoreUnderTest{.open = [store] { return store; }};
+//   }}), kind_name);
+//
+// Nothing here sleeps or measures time: a notice that does not come hangs the test, and the test
+// runner ends it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <iosfwd>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tenure/store.hpp"
+
+namespace tenure::conformance {
+
+// One store, somewhere; empty at first. It goes with its last copy.
+struct StoreUnderTest {
+  // A handle onto it: a new one each time, where a store can have several.
+  std::function<std::shared_ptr<Store>()> open;
+  // open() in a child process, forked before any open(), is a handle onto the same store.
+  bool across_processes = false;
+  // The session dies as it does with its process; null where only a real death can be had.
+  std::function<void(Session&)> kill = nullptr;
+};
+
+struct StoreKind {
+  std::string name;
+  std::function<StoreUnderTest()> make;
+};
+void PrintTo(const StoreKind& kind, std::ostream* out);  // NOLINT: the name that gtest looks for.
+[[nodiscard]] std::string kind_name(const ::testing::TestParamInfo<StoreKind>& info);
+
+class StoreConformance : public ::testing::TestWithParam<StoreKind> {
+ protected:
+  // The store of this test; opened by the first call, so a test can fork before.
+  Store& store();
+  [[nodiscard]] std::shared_ptr<Store> another() const { return place_.open(); }
+  [[nodiscard]] const StoreUnderTest& place() const { return place_; }
+
+  // A put of one key; the revision it made.
+  Revision put(std::string key, std::string value = "");
+  Revision remove(std::string key);
+  [[nodiscard]] std::vector<Entry> read(const Range& range);
+  [[nodiscard]] Revision newest();
+  [[nodiscard]] bool holds(Guard guard);  // An apply with this guard alone commits.
+
+ private:
+  StoreUnderTest place_ = GetParam().make();
+  std::shared_ptr<Store> store_;
+};
+
+[[nodiscard]] Txn txn(std::vector<Guard> guards, std::vector<Write> writes,
+                      std::vector<Range> reads = {});
+// All keys that are not Tenure's own.
+[[nodiscard]] Range everything();
+[[nodiscard]] Range between(std::string from, std::string to);
+// "a b c", with bytes that can't be printed as \xNN.
+[[nodiscard]] std::string keys(const std::vector<Entry>& entries);
+
+// Counts notices, from any thread.
+class Bell {
+ public:
+  void ring();
+  void wait(std::size_t count = 1);  // Until it has rung so often.
+  [[nodiscard]] Store::Notice notice() {
+    return [this] { ring(); };
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable rung_;
+  std::size_t count_ = 0;
+};
+
+// Processes forked from this one. Their work ends with _exit: no destructor or test framework of
+// the parent's runs in them.
+class Children {
+ public:
+  Children() = default;
+  Children(const Children&) = delete;
+  Children& operator=(const Children&) = delete;
+  ~Children();  // Kills what is left.
+
+  // `work` returns the exit status; what it throws becomes 99.
+  void start(std::size_t count, const std::function<int(std::size_t)>& work);
+  void kill(std::size_t index);                    // SIGKILL, and waits for it.
+  [[nodiscard]] std::vector<int> exit_statuses();  // Waits for all; a signal counts as 128 + it.
+
+ private:
+  std::vector<int> pids_;
+};
+
+}  // namespace tenure::conformance

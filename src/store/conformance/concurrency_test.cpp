@@ -1,0 +1,254 @@
+// Many at once: threads, handles, processes, and posts.
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "store/conformance.hpp"
+
+namespace tenure::conformance {
+namespace {
+
+constexpr std::size_t appliers = 8;
+constexpr int increments = 50;
+
+// By compare and set, as often as it takes.
+void increment(Store& store, const std::string& key) {
+  for (;;) {
+    const auto found = store.apply(txn({}, {}, {Range::key(key)})).reads.at(0);
+    const Guard guard =
+        found.empty() ? Guard::absent(key) : Guard::unchanged(key, found[0].changed);
+    const int value = found.empty() ? 0 : std::stoi(found[0].value);
+    if (store.apply(txn({guard}, {Write::put(key, std::to_string(value + 1))})).committed) return;
+  }
+}
+
+// Two counters, so that some applies meet and some do not; and an entry for each.
+void count(Store& store, std::size_t index) {
+  Revision last;
+  for (int i = 0; i < increments; ++i) {
+    increment(store, "count/" + std::to_string(index % 2));
+    const Revision revision = store.apply(txn({}, {Write::append("log/", "")})).revision;
+    if (revision <= last) throw Error("a revision that is no larger than one before it");
+    last = revision;
+  }
+}
+
+void expect_counted(const std::vector<Entry>& counters, const std::vector<Entry>& log) {
+  ASSERT_EQ(counters.size(), 2U);
+  const std::string expected = std::to_string(appliers / 2 * increments);
+  EXPECT_EQ(counters[0].value, expected);
+  EXPECT_EQ(counters[1].value, expected);
+  EXPECT_EQ(log.size(), appliers * increments);  // A revision given twice would lose one.
+}
+
+TEST_P(StoreConformance, ThreadsLoseNothing) {
+  {
+    std::vector<std::jthread> threads;
+    store();
+    for (std::size_t i = 0; i < appliers; ++i) {
+      threads.emplace_back([this, i] { count(store(), i); });
+    }
+  }
+  expect_counted(read(Range::prefix("count/")), read(Range::prefix("log/")));
+}
+
+TEST_P(StoreConformance, HandlesLoseNothing) {
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < appliers; ++i) {
+      threads.emplace_back([mine = another(), i] { count(*mine, i); });
+    }
+  }
+  expect_counted(read(Range::prefix("count/")), read(Range::prefix("log/")));
+}
+
+TEST_P(StoreConformance, ProcessesLoseNothing) {
+  if (!place().across_processes) GTEST_SKIP() << "a store of one process";
+  Children children;
+  children.start(appliers, [this](std::size_t index) {
+    const auto mine = place().open();
+    count(*mine, index);
+    return 0;
+  });
+  EXPECT_EQ(children.exit_statuses(), std::vector<int>(appliers, 0));
+  expect_counted(read(Range::prefix("count/")), read(Range::prefix("log/")));
+}
+
+// What one process writes, a watch of another tells.
+TEST_P(StoreConformance, ProcessesTellEachOther) {
+  if (!place().across_processes) GTEST_SKIP() << "a store of one process";
+  constexpr int rounds = 200;
+  Children children;
+  children.start(2, [this](std::size_t index) {
+    const auto mine = place().open();
+    const std::string own = index == 0 ? "ping" : "pong";
+    const std::string theirs = index == 0 ? "pong" : "ping";
+    for (int round = 1; round <= rounds; ++round) {
+      mine->apply(txn({}, {Write::put(own, std::to_string(round))}));
+      for (;;) {
+        const Outcome look = mine->apply(txn({}, {}, {Range::key(theirs)}));
+        const auto& found = look.reads.at(0);
+        if (!found.empty() && std::stoi(found[0].value) >= round) break;
+        WatchFor what;
+        what.ranges.push_back(Range::key(theirs));
+        what.after = look.revision;
+        Bell bell;
+        const auto watch = mine->watch(what, bell.notice());
+        bell.wait();
+      }
+    }
+    return 0;
+  });
+  EXPECT_EQ(children.exit_statuses(), (std::vector<int>{0, 0}));
+}
+
+// A process that is killed in the middle leaves whole applies only.
+TEST_P(StoreConformance, AKilledProcessLeavesNoHalfApply) {
+  if (!place().across_processes) GTEST_SKIP() << "a store of one process";
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  Children children;
+  children.start(4, [&](std::size_t index) {
+    const auto mine = place().open();
+    for (int i = 0;; ++i) {
+      const std::string value = std::to_string(index) + "/" + std::to_string(i);
+      mine->apply(txn({}, {Write::put("a", value), Write::put("b", value)}));
+      if (i == 10 && ::write(ends[1], "x", 1) != 1) return 1;
+    }
+  });
+  ::close(ends[1]);
+  std::array<char, 1> byte{};
+  for (int i = 0; i < 4; ++i) ASSERT_EQ(::read(ends[0], byte.data(), 1), 1);
+  for (std::size_t i = 0; i < 4; ++i) children.kill(i);
+  ::close(ends[0]);
+  const auto found = read(everything());
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].value, found[1].value);
+  EXPECT_EQ(found[0].changed, found[1].changed);
+  EXPECT_GT(put("a"), found[0].changed);
+}
+
+// No apply sees a part of another.
+TEST_P(StoreConformance, ReadersSeeWholeApplies) {
+  std::atomic<bool> done = false;
+  store();
+  std::jthread writer{[&] {
+    for (int i = 0; i < 300; ++i) {
+      const std::string value = std::to_string(i);
+      store().apply(txn({}, {Write::put("a", value), Write::put("z", value)}));
+    }
+    done = true;
+  }};
+  const std::shared_ptr<Store> other = another();
+  while (!done) {
+    const Outcome outcome = other->apply(txn({}, {}, {Range::key("a"), Range::key("z")}));
+    ASSERT_EQ(outcome.reads[0].size(), outcome.reads[1].size());
+    if (outcome.reads[0].empty()) continue;
+    ASSERT_EQ(outcome.reads[0][0].value, outcome.reads[1][0].value);
+  }
+}
+
+// --- posts
+
+TEST_P(StoreConformance, PostsAreMadeInOrderBeforeLaterApplies) {
+  constexpr std::size_t posts = 100;
+  Bell done;
+  std::mutex mutex;
+  std::vector<Outcome> outcomes;  // Guarded by mutex.
+  for (std::size_t i = 0; i < posts; ++i) {
+    store().post(txn({}, {Write::append("log/", std::to_string(i))}),
+                 [&](const Outcome& outcome, const std::exception_ptr& error) {
+                   {
+                     const std::lock_guard lock{mutex};
+                     EXPECT_EQ(error, nullptr);
+                     outcomes.push_back(outcome);
+                   }
+                   done.ring();
+                 });
+    if (i % 10 == 9) {  // What was posted is there.
+      EXPECT_EQ(read(Range::prefix("log/")).size(), i + 1);
+    }
+  }
+  done.wait(posts);
+  const auto log = read(Range::prefix("log/"));
+  ASSERT_EQ(log.size(), posts);
+  for (std::size_t i = 0; i < posts; ++i) EXPECT_EQ(log[i].value, std::to_string(i));
+  const std::lock_guard lock{mutex};
+  ASSERT_EQ(outcomes.size(), posts);
+  EXPECT_TRUE(std::ranges::all_of(outcomes, [](const Outcome& one) { return one.committed; }));
+  std::ranges::sort(outcomes, {}, &Outcome::revision);
+  for (std::size_t i = 0; i < posts; ++i) EXPECT_EQ(log[i].created, outcomes[i].revision);
+}
+
+TEST_P(StoreConformance, APostIsMadeThoughNothingFollows) {
+  Bell done;
+  store().post(txn({}, {Write::put("a", "1")}, {Range::key("a")}),
+               [&](const Outcome& outcome, const std::exception_ptr&) {
+                 EXPECT_EQ(outcome.reads.at(0).at(0).value, "1");
+                 done.ring();
+               });
+  done.wait();
+}
+
+TEST_P(StoreConformance, APostWhoseGuardFailsIsDoneWithoutError) {
+  Bell done;
+  store().post(txn({Guard::present("a")}, {Write::put("a", "1")}, {Range::key("a")}),
+               [&](const Outcome& outcome, const std::exception_ptr& error) {
+                 EXPECT_EQ(error, nullptr);
+                 EXPECT_FALSE(outcome.committed);
+                 EXPECT_EQ(outcome.reads.size(), 1U);
+                 done.ring();
+               });
+  done.wait();
+  EXPECT_TRUE(read(Range::key("a")).empty());
+}
+
+TEST_P(StoreConformance, WhatWasPostedIsMadeBeforeTheStoreGoes) {
+  std::atomic<int> done = 0;
+  {
+    const StoreUnderTest elsewhere = GetParam().make();
+    const std::shared_ptr<Store> other = elsewhere.open();
+    for (int i = 0; i < 20; ++i) {
+      other->post(txn({}, {Write::append("log/", "")}),
+                  [&](const Outcome&, const std::exception_ptr& error) {
+                    if (!error) ++done;
+                  });
+    }
+  }
+  EXPECT_EQ(done, 20);
+}
+
+TEST_P(StoreConformance, PostsOfManyThreadsAreAllMade) {
+  constexpr std::size_t each = 50;
+  Bell done;
+  store();
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < appliers; ++i) {
+      threads.emplace_back([&, i] {
+        for (std::size_t n = 0; n < each; ++n) {
+          store().post(
+              txn({}, {Write::append("log/" + std::to_string(i) + "/", std::to_string(n))}),
+              [&](const Outcome&, const std::exception_ptr&) { done.ring(); });
+        }
+      });
+    }
+  }
+  done.wait(appliers * each);
+  for (std::size_t i = 0; i < appliers; ++i) {
+    const auto log = read(Range::prefix("log/" + std::to_string(i) + "/"));
+    ASSERT_EQ(log.size(), each);
+    for (std::size_t n = 0; n < each; ++n) ASSERT_EQ(log[n].value, std::to_string(n));
+  }
+}
+
+}  // namespace
+}  // namespace tenure::conformance

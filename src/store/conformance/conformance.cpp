@@ -1,0 +1,125 @@
+#include "store/conformance.hpp"
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <csignal>
+#include <ostream>
+
+namespace tenure::conformance {
+
+void PrintTo(const StoreKind& kind, std::ostream* out) { *out << kind.name; }
+
+std::string kind_name(const ::testing::TestParamInfo<StoreKind>& info) { return info.param.name; }
+
+Store& StoreConformance::store() {
+  if (!store_) store_ = place_.open();
+  return *store_;
+}
+
+Revision StoreConformance::put(std::string key, std::string value) {
+  return store().apply(txn({}, {Write::put(std::move(key), std::move(value))})).revision;
+}
+
+Revision StoreConformance::remove(std::string key) {
+  return store().apply(txn({}, {Write::remove(std::move(key))})).revision;
+}
+
+std::vector<Entry> StoreConformance::read(const Range& range) {
+  return std::move(store().apply(txn({}, {}, {range})).reads.at(0));
+}
+
+Revision StoreConformance::newest() { return store().apply({}).revision; }
+
+bool StoreConformance::holds(Guard guard) {
+  return store().apply(txn({std::move(guard)}, {})).committed;
+}
+
+Txn txn(std::vector<Guard> guards, std::vector<Write> writes, std::vector<Range> reads) {
+  Txn txn;
+  txn.guards = std::move(guards);
+  txn.writes = std::move(writes);
+  txn.reads = std::move(reads);
+  return txn;
+}
+
+Range everything() { return between(" ", ""); }
+
+Range between(std::string from, std::string to) {
+  Range range;
+  range.from = std::move(from);
+  range.to = std::move(to);
+  return range;
+}
+
+std::string keys(const std::vector<Entry>& entries) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  for (const Entry& entry : entries) {
+    if (!text.empty()) text += ' ';
+    for (const char c : entry.key) {
+      const auto byte = static_cast<unsigned char>(c);
+      if (std::isgraph(byte) != 0) {
+        text += c;
+      } else {
+        (text += "\\x") += {digits[byte >> 4U], digits[byte & 15U]};
+      }
+    }
+  }
+  return text;
+}
+
+void Bell::ring() {
+  const std::lock_guard lock{mutex_};
+  ++count_;
+  rung_.notify_all();
+}
+
+void Bell::wait(std::size_t count) {
+  std::unique_lock lock{mutex_};
+  rung_.wait(lock, [&] { return count_ >= count; });
+}
+
+Children::~Children() {
+  for (std::size_t i = 0; i < pids_.size(); ++i) kill(i);
+}
+
+void Children::start(std::size_t count, const std::function<int(std::size_t)>& work) {
+  const int parent = ::getpid();
+  for (std::size_t i = 0; i < count; ++i) {
+    const int pid = ::fork();
+    if (pid == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // A test that is ended from outside leaves none.
+      if (::getppid() != parent) ::_exit(98);
+      try {
+        ::_exit(work(i));
+      } catch (...) {
+        ::_exit(99);
+      }
+    }
+    ASSERT_GT(pid, 0);
+    pids_.push_back(pid);
+  }
+}
+
+void Children::kill(std::size_t index) {
+  const int pid = std::exchange(pids_.at(index), 0);
+  if (pid == 0) return;
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
+}
+
+std::vector<int> Children::exit_statuses() {
+  std::vector<int> statuses;
+  for (int& pid : pids_) {
+    if (pid == 0) continue;
+    int status = 0;
+    ::waitpid(std::exchange(pid, 0), &status, 0);
+    statuses.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+  }
+  return statuses;
+}
+
+}  // namespace tenure::conformance

@@ -1,0 +1,197 @@
+// Random transactions, against the meaning of a store written down as plainly as can be.
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/conformance.hpp"
+
+namespace tenure::conformance {
+namespace {
+
+using namespace std::string_literals;
+
+// No cleverness: every question is answered by looking at every entry.
+class Model {
+ public:
+  // `revision` is the one the store gave.
+  Outcome apply(const Txn& txn, Revision revision) {
+    Outcome outcome;
+    outcome.revision = revision;
+    outcome.committed = true;
+    for (const Guard& guard : txn.guards) outcome.committed = outcome.committed && holds(guard);
+    const bool writes = outcome.committed && !txn.writes.empty();
+    if (writes) {
+      for (const Write& write : txn.writes) make(write, revision);
+    }
+    for (Range range : txn.reads) {
+      if (range.before == this_apply && writes) range.before = revision;
+      outcome.reads.push_back(read(range));
+    }
+    return outcome;
+  }
+
+ private:
+  [[nodiscard]] bool holds(const Guard& guard) const {
+    const auto at = entries_.find(guard.range.from);
+    const bool there = at != entries_.end();
+    if (guard.kind == Guard::Kind::absent) return !there;
+    if (guard.kind == Guard::Kind::present) return there;
+    if (guard.kind == Guard::Kind::unchanged) {
+      return there && at->second.changed == guard.revision;
+    }
+    return std::ranges::none_of(entries_, [&](const auto& entry) {
+      return guard.range.holds(entry.first) && entry.second.changed > guard.revision;
+    });
+  }
+
+  void make(const Write& write, Revision revision) {
+    const std::string key =
+        write.kind == Write::Kind::append ? write.key + stamp(revision) : write.key;
+    if (write.kind == Write::Kind::remove) {
+      entries_.erase(key);
+      return;
+    }
+    const Revision created = entries_.contains(key) ? entries_[key].created : revision;
+    entries_[key] = {key, write.value, created, revision};
+  }
+
+  [[nodiscard]] std::vector<Entry> read(const Range& range) const {
+    std::vector<Entry> found;
+    for (const auto& [key, entry] : entries_) {
+      const bool counts = range.before == Revision{} || stamp_of(key) < range.before;
+      if (range.holds(key) && counts) found.push_back(entry);
+    }
+    if (range.reverse) std::ranges::reverse(found);
+    found.erase(found.begin(),
+                found.begin() + std::min<std::ptrdiff_t>(range.skip, std::ssize(found)));
+    if (range.limit != 0 && found.size() > range.limit) found.resize(range.limit);
+    return found;
+  }
+
+  std::map<std::string, Entry> entries_;
+};
+
+// Transactions made of bytes: any bytes are some.
+class Script {
+ public:
+  explicit Script(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
+  [[nodiscard]] bool over() const { return bytes_.empty(); }
+  void know(Revision revision) { known_.push_back(revision); }
+
+  Txn transaction() {
+    Txn txn;
+    for (unsigned n = next(3); n > 0; --n) txn.guards.push_back(guard());
+    for (unsigned n = next(4); n > 0; --n) add_write(txn.writes);
+    for (unsigned n = 1 + next(2); n > 0; --n) txn.reads.push_back(range());
+    if (next(8) == 1) txn.durability = Durability::full;
+    return txn;
+  }
+
+ private:
+  unsigned next(unsigned below) {
+    if (bytes_.empty()) return 0;
+    const unsigned value = bytes_.front() % below;
+    bytes_ = bytes_.subspan(1);
+    return value;
+  }
+
+  // All keys end in a stamp: in others Range::before has no meaning.
+  std::string key() { return part() + stamp({next(3)}); }
+  std::string part() {
+    static const std::array<std::string, 8> keys = {"a",     "b",    "ab",       "a\0"s,
+                                                    "a\xff", "\xff", "\xff\xff", "m"};
+    return keys.at(next(keys.size()));
+  }
+
+  Revision revision() {
+    if (known_.empty()) return {};
+    const Revision one = known_[known_.size() - 1 - next(std::min(16U, count()))];
+    return {one.value + next(3) - 1};
+  }
+  [[nodiscard]] unsigned count() const { return static_cast<unsigned>(known_.size()); }
+
+  Range range() {
+    Range range = next(2) == 0 ? everything() : Range::prefix(part());
+    switch (next(5)) {
+      case 1: range = Range::key(key()); break;
+      case 2: range = between(part(), key()); break;
+      case 3: range = between(key(), ""); break;
+      default: break;
+    }
+    range.limit = next(4);
+    range.skip = next(3);
+    range.reverse = next(2) == 1;
+    const unsigned before = next(4);
+    if (before == 1) range.before = this_apply;
+    if (before == 2) range.before = revision();
+    return range;
+  }
+
+  Guard guard() {
+    switch (next(5)) {
+      case 0: return Guard::absent(key());
+      case 1: return Guard::present(key());
+      case 2: return Guard::unchanged(key(), revision());
+      case 3: return Guard::empty(range());
+      default: return Guard::quiet(range(), revision());
+    }
+  }
+
+  void add_write(std::vector<Write>& writes) {
+    const unsigned kind = next(4);
+    std::string where = key();
+    if (kind == 1) return writes.push_back(Write::remove(std::move(where)));
+    std::string value(next(3), static_cast<char>(next(256)));
+    // Two appends to one prefix in one apply would be one key.
+    const bool again = std::ranges::any_of(writes, [&](const Write& write) {
+      return write.kind == Write::Kind::append && write.key == where;
+    });
+    if (kind == 2 && !again) {
+      return writes.push_back(Write::append(std::move(where), std::move(value)));
+    }
+    writes.push_back(Write::put(std::move(where), std::move(value)));
+  }
+
+  std::span<const std::uint8_t> bytes_;
+  std::vector<Revision> known_;
+};
+
+void play(Store& store, std::span<const std::uint8_t> bytes) {
+  Model model;
+  Script script{bytes};
+  Revision newest = store.apply({}).revision;
+  while (!script.over()) {
+    const Txn txn = script.transaction();
+    const Outcome outcome = store.apply(txn);
+    const Outcome expected = model.apply(txn, outcome.revision);
+    RC_ASSERT(outcome.committed == expected.committed);
+    RC_ASSERT(outcome.reads == expected.reads);
+    if (outcome.committed && !txn.writes.empty()) {
+      RC_ASSERT(outcome.revision > newest);
+    } else {
+      RC_ASSERT(outcome.revision == newest);
+    }
+    newest = outcome.revision;
+    script.know(newest);
+  }
+}
+
+TEST_P(StoreConformance, DoesWhatTheModelDoes) {
+  const auto scripts = rc::gen::scale(8.0, rc::gen::arbitrary<std::vector<std::uint8_t>>());
+  EXPECT_TRUE(rc::check([&] {
+    const std::vector<std::uint8_t> script = *scripts;
+    const StoreUnderTest fresh = GetParam().make();
+    play(*fresh.open(), script);
+  }));
+}
+
+}  // namespace
+}  // namespace tenure::conformance

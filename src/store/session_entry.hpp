@@ -1,0 +1,24 @@
+// session_entry.hpp: what a session's entry says of it, for people and tools: JSON with host, pid,
+// boot, label and since (nanoseconds of the store's clock).
+//
+// Nothing is decided by it: alive() asks the kernel, a lease or the store, never the entry.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "tenure/store.hpp"
+
+namespace tenure::stores {
+
+// Of this process, now. Bytes of the label or host that are no UTF-8 are replaced.
+[[nodiscard]] std::string session_entry(std::string_view label, Instant since);
+
+// The machine's boot id; empty where it can't be read.
+[[nodiscard]] std::string boot_id();
+
+// 16 hexadecimal digits.
+[[nodiscard]] std::string session_id(std::uint64_t number);
+
+}  // namespace tenure::stores

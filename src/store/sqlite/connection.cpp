@@ -1,0 +1,273 @@
+#include "store/sqlite/connection.hpp"
+
+#include <cerrno>
+#include <string>
+
+namespace tenure::sqlite {
+namespace {
+
+// Writers queue at a gate of ours, so only strangers and the dying are waited for.
+constexpr int patience_ms = 10'000;
+
+constexpr unsigned kind_bounded = 1;
+constexpr unsigned kind_before = 2;
+constexpr unsigned kind_reverse = 4;
+
+std::string range_sql(unsigned kind) {
+  std::string sql = "SELECT key,value,created,changed FROM entry WHERE key>=?1";
+  if ((kind & kind_bounded) != 0) sql += " AND key<?2";
+  if ((kind & kind_before) != 0) sql += " AND substr(key,-8)<?3";
+  sql += (kind & kind_reverse) != 0 ? " ORDER BY key DESC" : " ORDER BY key";
+  return sql + " LIMIT ?4 OFFSET ?5";
+}
+
+std::string sql_of(std::size_t which, std::size_t first_range) {
+  static constexpr std::array<const char*, 9> fixed = {
+      "BEGIN IMMEDIATE",
+      "BEGIN",
+      "COMMIT",
+      "SELECT changed FROM entry WHERE key=?1",
+      "SELECT 1 FROM entry WHERE key>=?1 AND changed>?3 LIMIT 1",
+      "SELECT 1 FROM entry WHERE key>=?1 AND key<?2 AND changed>?3 LIMIT 1",
+      "INSERT INTO entry VALUES(?1,?2,?3,?3) ON CONFLICT(key) DO UPDATE SET "
+      "value=excluded.value,changed=excluded.changed",
+      "INSERT INTO entry VALUES(?1,?2,?3,?3)",
+      "DELETE FROM entry WHERE key=?1",
+  };
+  if (which < first_range) return fixed.at(which);
+  return range_sql(static_cast<unsigned>(which - first_range));
+}
+
+std::string text_column(sqlite3_stmt* statement, int column) {
+  const void* const bytes = sqlite3_column_blob(statement, column);
+  const auto size = static_cast<std::size_t>(sqlite3_column_bytes(statement, column));
+  return size == 0 ? std::string{} : std::string(static_cast<const char*>(bytes), size);
+}
+
+Revision revision_column(sqlite3_stmt* statement, int column) {
+  return {static_cast<std::uint64_t>(sqlite3_column_int64(statement, column))};
+}
+
+// The path as a URI takes it.
+std::string uri(const Place& place, Connection::Mode mode) {
+  static constexpr std::string_view digits = "0123456789abcdef";
+  std::string text = "file:";
+  for (const char c : place.path.string()) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = (byte | 0x20U) - 'a' < 26U || byte - '0' < 10U || byte == '/' ||
+                       byte == '.' || byte == '-' || byte == '_';
+    if (plain) {
+      text += c;
+    } else {
+      text += {'%', digits[byte >> 4U], digits[byte & 15U]};
+    }
+  }
+  return text + (mode == Connection::Mode::identify ? "?mode=ro&immutable=1" : "?mode=rw");
+}
+
+bool no_space(int code, int system_error) {
+  return code == SQLITE_FULL ||
+         (code == SQLITE_IOERR &&
+          (system_error == ENOSPC || system_error == EDQUOT || system_error == EFBIG));
+}
+
+std::string advice(int code, int system_error, const std::string& path, const std::string& said) {
+  if (no_space(code, system_error)) {
+    return "no space left for " + path + ": free some; nothing was written";
+  }
+  switch (code) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return path +
+             " was locked for too long by someone who does not queue with Tenure (an sqlite3 shell "
+             "in a transaction, a backup, a stopped process): end that and try again; nothing was "
+             "written";
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return path + " is damaged (" + said +
+             "): stop all programs that use it, then restore a backup, or save what `sqlite3 " +
+             path + " .recover` can read";
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+      return path + " can't be written (" + said +
+             "): check the permissions of the file and its directory";
+    case SQLITE_CANTOPEN:
+      return path + " can't be opened (" + said +
+             "): check that it is there, its permissions, and the limit on open files";
+    case SQLITE_TOOBIG: return "a key or value is too big for " + path + "; nothing was written";
+    case SQLITE_NOMEM: return "no memory left for " + path;
+    default: return path + ": SQLite failed: " + said;
+  }
+}
+
+}  // namespace
+
+// A statement that is bound, stepped, and reset at the end of the scope.
+class Connection::Run {
+ public:
+  Run(Connection& connection, std::size_t which)
+      : connection_(connection), statement_(connection.statement(which)) {}
+  ~Run() { sqlite3_reset(statement_); }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  // The bytes must stay until the end of the scope. Never null, or an empty key would be NULL.
+  Run& bytes(int index, std::string_view bytes) {
+    const char* const at = bytes.data() == nullptr ? "" : bytes.data();
+    const int code = sqlite3_bind_blob64(statement_, index, at, bytes.size(), SQLITE_STATIC);
+    if (code != SQLITE_OK) connection_.fail(code, "bind");
+    return *this;
+  }
+  Run& number(int index, std::int64_t number) {
+    sqlite3_bind_int64(statement_, index, number);
+    return *this;
+  }
+  Run& revision(int index, Revision revision) {
+    return number(index, static_cast<std::int64_t>(revision.value));
+  }
+  // Whether there is a row.
+  bool step(std::string_view doing) {
+    const int code = sqlite3_step(statement_);
+    if (code == SQLITE_ROW) return true;
+    if (code != SQLITE_DONE) connection_.fail(code, doing);
+    return false;
+  }
+  // True: done. False: the key is taken.
+  bool insert() {
+    const int code = sqlite3_step(statement_);
+    if ((code & 0xff) == SQLITE_CONSTRAINT) return false;
+    if (code != SQLITE_DONE) connection_.fail(code, "write");
+    return true;
+  }
+  [[nodiscard]] sqlite3_stmt* get() const noexcept { return statement_; }
+
+ private:
+  Connection& connection_;
+  sqlite3_stmt* statement_;
+};
+
+Connection::Connection(const Place& place, Mode mode) : place_(place) {
+  sqlite3* database = nullptr;
+  const int access = mode == Mode::identify ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
+  const int code = sqlite3_open_v2(uri(place, mode).c_str(), &database,
+                                   access | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX |
+                                       SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE,
+                                   place.vfs.empty() ? nullptr : place.vfs.c_str());
+  database_.reset(database);
+  if (code != SQLITE_OK) fail(code, "open");
+  sqlite3_busy_timeout(database, patience_ms);
+  // Tenure's views need nothing that a stranger's schema could abuse.
+  sqlite3_db_config(database, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  if (mode == Mode::relaxed) execute("PRAGMA synchronous=NORMAL");
+  if (mode == Mode::full) execute("PRAGMA synchronous=FULL");
+}
+
+Connection::Statement Connection::prepare(const char* sql, bool persistent) {
+  sqlite3_stmt* made = nullptr;
+  const int code = sqlite3_prepare_v3(database_.get(), sql, -1,
+                                      persistent ? SQLITE_PREPARE_PERSISTENT : 0, &made, nullptr);
+  if (code != SQLITE_OK) fail(code, "prepare");
+  return Statement{made};
+}
+
+sqlite3_stmt* Connection::statement(std::size_t which) {
+  Statement& cached = statements_.at(which);
+  if (!cached) cached = prepare(sql_of(which, first_range).c_str(), true);
+  return cached.get();
+}
+
+void Connection::execute(const char* sql) {
+  const int code = sqlite3_exec(database_.get(), sql, nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK) fail(code, "execute");
+}
+
+std::string Connection::ask(const char* sql, const std::vector<Value>& values) {
+  const Statement statement = prepare(sql, false);
+  int index = 0;
+  for (const Value& value : values) {
+    ++index;
+    if (value.kind == Value::Kind::number) {
+      sqlite3_bind_int64(statement.get(), index, value.number);
+    } else {
+      sqlite3_bind_text(statement.get(), index, value.bytes.data(),
+                        static_cast<int>(value.bytes.size()), SQLITE_STATIC);
+    }
+  }
+  std::string answer;
+  const int code = sqlite3_step(statement.get());
+  if (code == SQLITE_ROW) {
+    answer = text_column(statement.get(), 0);
+  } else if (code != SQLITE_DONE) {
+    fail(code, "ask");
+  }
+  return answer;
+}
+
+void Connection::begin_write() { Run{*this, begin_immediate}.step("begin"); }
+
+void Connection::begin_read() { Run{*this, begin}.step("begin"); }
+
+void Connection::commit() { Run{*this, end}.step("commit"); }
+
+void Connection::rollback() noexcept {
+  if (sqlite3_get_autocommit(database_.get()) != 0) return;
+  sqlite3_exec(database_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
+}
+
+bool Connection::holds(const Guard& guard) {
+  if (guard.kind == Guard::Kind::quiet) {
+    Run run{*this, guard.range.to.empty() ? quiet : quiet_to};
+    run.bytes(1, guard.range.from).revision(3, guard.revision);
+    if (!guard.range.to.empty()) run.bytes(2, guard.range.to);
+    return !run.step("read");
+  }
+  Run run{*this, find};
+  const bool found = run.bytes(1, guard.range.from).step("read");
+  switch (guard.kind) {
+    case Guard::Kind::absent: return !found;
+    case Guard::Kind::present: return found;
+    default: return found && revision_column(run.get(), 0) == guard.revision;
+  }
+}
+
+std::vector<Entry> Connection::read(const Range& range, Revision before) {
+  const unsigned kind = (range.to.empty() ? 0 : kind_bounded) |
+                        (before == Revision{} ? 0 : kind_before) |
+                        (range.reverse ? kind_reverse : 0);
+  const std::string limit_stamp = before == Revision{} ? std::string{} : stamp(before);
+  Run run{*this, first_range + kind};
+  run.bytes(1, range.from).number(4, range.limit == 0 ? -1 : range.limit).number(5, range.skip);
+  if (!range.to.empty()) run.bytes(2, range.to);
+  if (before != Revision{}) run.bytes(3, limit_stamp);
+  std::vector<Entry> entries;
+  while (run.step("read")) {
+    entries.push_back({text_column(run.get(), 0), text_column(run.get(), 1),
+                       revision_column(run.get(), 2), revision_column(run.get(), 3)});
+  }
+  return entries;
+}
+
+void Connection::put(std::string_view key, std::string_view value, Revision revision) {
+  Run{*this, upsert}.bytes(1, key).bytes(2, value).revision(3, revision).step("write");
+}
+
+void Connection::insert(std::string_view key, std::string_view value, Revision revision) {
+  if (Run{*this, add}.bytes(1, key).bytes(2, value).revision(3, revision).insert()) return;
+  put(key, value, revision);
+}
+
+void Connection::remove(std::string_view key) { Run{*this, erase}.bytes(1, key).step("write"); }
+
+void Connection::fail(int code, std::string_view doing) {
+  const int system_error = database_ ? sqlite3_system_errno(database_.get()) : 0;
+  const std::string said =
+      database_ ? sqlite3_errmsg(database_.get()) : std::string{sqlite3_errstr(code)};
+  const int primary = code & 0xff;
+  // A commit that met an error of the disk may or may not be found after a crash.
+  const bool unknown =
+      doing == "commit" && primary == SQLITE_IOERR && !no_space(primary, system_error);
+  throw DatabaseError(advice(primary, system_error, place_.path.string(), said), primary, unknown);
+}
+
+}  // namespace tenure::sqlite

@@ -1,0 +1,108 @@
+// connection.hpp: one SQLite connection, and the few statements that a store is made of.
+//
+// Every call either does what it says or throws a DatabaseError that says what to do; a statement
+// is always reset, so a failed one leaves nothing running.
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <sqlite3.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenure/store.hpp"
+
+namespace tenure::sqlite {
+
+class DatabaseError : public StoreError {
+ public:
+  DatabaseError(const std::string& message, int code, bool outcome_unknown)
+      : StoreError(message, outcome_unknown), code_(code) {}
+  [[nodiscard]] int code() const noexcept { return code_; }  // SQLite's, without its extension.
+
+ private:
+  int code_;
+};
+
+// Where the database is, and through which of SQLite's file systems it is reached.
+struct Place {
+  std::filesystem::path path;
+  std::string vfs;  // Empty: the default one.
+};
+
+class Connection {
+ public:
+  enum class Mode : std::uint8_t {
+    identify,  // Reads the file as it lies there: no lock, no log, nothing is made.
+    relaxed,   // A commit reaches the disk at the next checkpoint,
+    full,      // or before it returns.
+  };
+  Connection(const Place& place, Mode mode);
+
+  // SQL with ?1, ?2, … bound to bytes or numbers; the first column of the first row, as text.
+  void execute(const char* sql);
+  struct Value {
+    std::string_view bytes;
+    std::int64_t number = 0;
+    enum class Kind : std::uint8_t { text, number } kind = Kind::text;
+  };
+  std::string ask(const char* sql, const std::vector<Value>& values = {});
+
+  // Other processes are told once that this one waits too long for a lock.
+  void begin_write();
+  void begin_read();
+  void commit();
+  void rollback() noexcept;  // Nothing happens when nothing was begun.
+
+  [[nodiscard]] bool holds(const Guard& guard);
+  // `before`: as Range::before, but for this_apply, which is the caller's to replace.
+  [[nodiscard]] std::vector<Entry> read(const Range& range, Revision before);
+  void put(std::string_view key, std::string_view value, Revision revision);
+  // The key is new: a shorter way than put, and the same where it was not.
+  void insert(std::string_view key, std::string_view value, Revision revision);
+  void remove(std::string_view key);
+
+  [[nodiscard]] sqlite3* raw() const noexcept { return database_.get(); }
+
+ private:
+  struct Close {
+    void operator()(sqlite3* database) const noexcept { sqlite3_close_v2(database); }
+  };
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const noexcept { sqlite3_finalize(statement); }
+  };
+  using Statement = std::unique_ptr<sqlite3_stmt, Finalize>;
+  class Run;
+
+  // Prepared when first used. The ranges' are made of their options, see read().
+  enum Which : std::uint8_t {
+    begin_immediate,
+    begin,
+    end,
+    find,
+    quiet,
+    quiet_to,
+    upsert,
+    add,
+    erase,
+    first_range,
+  };
+  static constexpr std::size_t range_kinds = 8;
+  [[nodiscard]] sqlite3_stmt* statement(std::size_t which);
+  [[nodiscard]] Statement prepare(const char* sql, bool persistent);
+  void write(Which which, std::string_view key, std::string_view value, Revision revision);
+  [[noreturn]] void fail(int code, std::string_view doing);
+
+  Place place_;
+  std::unique_ptr<sqlite3, Close> database_;
+  std::array<Statement, first_range + range_kinds> statements_;
+};
+
+}  // namespace tenure::sqlite

@@ -1,0 +1,282 @@
+#include "store/sqlite/engine.hpp"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <climits>
+#include <ctime>
+#include <utility>
+
+namespace tenure::sqlite {
+namespace {
+
+constexpr std::size_t most_idle_readers = 8;
+constexpr std::int64_t check_every_ns = 1'000'000'000;
+
+std::int64_t coarse_ns() noexcept {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  return (static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000) + time.tv_nsec;
+}
+
+bool only_reads(const Txn& txn) { return txn.writes.empty(); }
+
+// Guards, then reads, in whatever transaction the connection is in.
+bool judge(Connection& connection, const Txn& txn) {
+  return std::ranges::all_of(txn.guards,
+                             [&](const Guard& guard) { return connection.holds(guard); });
+}
+
+void take_reads(Connection& connection, const Txn& txn, Revision self, Outcome& outcome) {
+  outcome.reads.reserve(txn.reads.size());
+  for (const Range& range : txn.reads) {
+    // An apply that wrote nothing has no revision: all there is was there before it.
+    const Revision before = range.before == this_apply ? self : range.before;
+    outcome.reads.push_back(connection.read(range, before));
+  }
+}
+
+// No process rolls back another's writes, so this is how every early end of a scope ends.
+class Transaction {
+ public:
+  explicit Transaction(Connection& connection) : connection_(connection) {}
+  ~Transaction() { connection_.rollback(); }
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+
+ private:
+  Connection& connection_;
+};
+
+class AtGate {
+ public:
+  explicit AtGate(const SideFile& side) : side_(side) { side_.enter_gate(); }
+  ~AtGate() { side_.leave_gate(); }
+  AtGate(const AtGate&) = delete;
+  AtGate& operator=(const AtGate&) = delete;
+
+ private:
+  const SideFile& side_;
+};
+
+}  // namespace
+
+void ring_doorbell(Doorbell& bell, std::uint64_t summary) noexcept {
+  bell.summary.fetch_or(summary);
+  bell.word.fetch_add(1);
+  if (bell.sleepers.load() == 0) return;
+  ::syscall(SYS_futex, &bell.word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+Engine::Engine(Opened opened, std::uint32_t max_pages)
+    : place_(std::move(opened.place)),
+      file_(opened.file),
+      side_(std::move(opened.side)),
+      max_pages_(max_pages) {
+  // The opening's own connection has no limit on pages.
+  if (max_pages_ == 0) full_ = std::move(opened.full);
+  enlist();
+}
+
+Engine::~Engine() { delist(); }
+
+Instant Engine::now() const noexcept {
+  return Instant{std::chrono::nanoseconds{boot_clock_ns() + side_->header().base.load()}};
+}
+
+bool Engine::intact() noexcept {
+  if (replaced_.load()) return false;
+  if (file_id(place_.path) == file_ && file_id(side_->path()) == side_->id()) return true;
+  replaced_.store(true);
+  return false;
+}
+
+void Engine::check_intact_sometimes() {
+  const std::int64_t now = coarse_ns();
+  if (now >= next_check_) {
+    next_check_ = now + check_every_ns;
+    std::ignore = intact();
+  }
+  throw_if_replaced();
+}
+
+void Engine::throw_if_replaced() const {
+  if (!replaced_.load()) return;
+  throw StoreError(place_.path.string() + " or " + side_->path().string() +
+                   " was replaced or removed while it was open: nothing that this process held "
+                   "counts any more; put the right files in place and start again");
+}
+
+std::unique_ptr<Connection> Engine::open(Connection::Mode mode) const {
+  auto connection = std::make_unique<Connection>(place_, mode);
+  if (max_pages_ != 0) {
+    connection->execute(("PRAGMA max_page_count=" + std::to_string(max_pages_)).c_str());
+  }
+  return connection;
+}
+
+Connection& Engine::writer(bool full) {
+  std::unique_ptr<Connection>& connection = full ? full_ : relaxed_;
+  if (!connection) {
+    connection = open(full ? Connection::Mode::full : Connection::Mode::relaxed);
+  }
+  return *connection;
+}
+
+void Engine::write(std::span<Job*> batch) {
+  const Traffic::Inside inside{traffic_};
+  try {
+    write_together(batch);
+    return;
+  } catch (...) {
+    if (batch.size() == 1) {
+      batch.front()->error = std::current_exception();
+      return;
+    }
+  }
+  for (Job*& job : batch) {
+    try {
+      write_together({&job, 1});
+    } catch (...) {
+      job->error = std::current_exception();
+    }
+  }
+}
+
+void Engine::write_together(std::span<Job*> batch) {
+  check_intact_sometimes();
+  Connection& connection = writer(std::ranges::any_of(
+      batch, [](const Job* job) { return job->txn->durability == Durability::full; }));
+  Header& header = side_->header();
+  const AtGate gate{*side_};
+  if ((header.last.load() & count_mask) + batch.size() >= count_mask) {
+    raise_epoch(writer(true), *side_);
+  }
+  connection.begin_write();
+  // Whoever died here before is decided by now.
+  if (header.settled.load() != header.last.load()) header.settled.store(header.last.load());
+  try {
+    const Transaction transaction{connection};
+    touched_.clear();
+    for (Job* job : batch) perform(connection, *job);
+    connection.commit();
+  } catch (...) {
+    settle();
+    throw;
+  }
+  settle();
+}
+
+void Engine::perform(Connection& connection, Job& job) {
+  const Txn& txn = *job.txn;
+  Outcome& outcome = job.outcome;
+  outcome = {};
+  outcome.committed = judge(connection, txn);
+  Header& header = side_->header();
+  Revision self;
+  if (outcome.committed && !only_reads(txn)) {
+    self.value = header.last.fetch_add(1) + 1;
+    for (const Write& write : txn.writes) change(connection, write, self);
+  }
+  outcome.revision.value = header.last.load();
+  take_reads(connection, txn, self, outcome);
+}
+
+void Engine::change(Connection& connection, const Write& write, Revision revision) {
+  switch (write.kind) {
+    case Write::Kind::put: connection.put(write.key, write.value, revision); break;
+    case Write::Kind::remove: connection.remove(write.key); break;
+    case Write::Kind::append:
+      key_.assign(write.key).append(stamp(revision));
+      connection.insert(key_, write.value, revision);
+      touch(key_, revision.value);
+      return;
+  }
+  touch(write.key, revision.value);
+}
+
+void Engine::touch(std::string_view key, std::uint64_t revision) {
+  for (const std::size_t index : {bucket_of(key), family_of(key), every_key}) {
+    side_->bucket(index).revision.store(revision);
+    touched_.push_back(static_cast<std::uint32_t>(index));
+  }
+}
+
+void Engine::settle() noexcept {
+  Header& header = side_->header();
+  header.settled.store(header.last.load());
+  for (const std::uint32_t index : touched_) {
+    if (side_->bucket(index).bits.load() != 0) ring(index);
+  }
+}
+
+void Engine::ring(std::size_t bucket) noexcept {
+  const std::uint64_t summary = std::uint64_t{1} << bucket % 64;
+  std::uint64_t bits = side_->bucket(bucket).bits.exchange(0);
+  for (; bits != 0; bits &= bits - 1) {
+    for (auto slot = static_cast<std::size_t>(std::countr_zero(bits)); slot < doorbells;
+         slot += 64) {
+      ring_doorbell(side_->doorbell(slot), summary);
+    }
+  }
+}
+
+Outcome Engine::read(const Txn& txn) {
+  const Traffic::Inside inside{traffic_};
+  std::unique_ptr<Connection> connection = borrow();
+  Outcome outcome;
+  // Before the snapshot, so that it has everything up to this revision.
+  outcome.revision.value = side_->header().settled.load();
+  {
+    const Transaction transaction{*connection};
+    // One statement is a transaction of its own.
+    const bool several = txn.guards.size() + txn.reads.size() > 1;
+    if (several) connection->begin_read();
+    outcome.committed = judge(*connection, txn);
+    take_reads(*connection, txn, {}, outcome);
+    if (several) connection->commit();
+  }
+  give_back(std::move(connection));
+  return outcome;
+}
+
+std::string Engine::ask(const char* sql) {
+  const Traffic::Inside inside{traffic_};
+  std::unique_ptr<Connection> connection = borrow();
+  std::string answer = connection->ask(sql);
+  give_back(std::move(connection));
+  return answer;
+}
+
+std::unique_ptr<Connection> Engine::borrow() {
+  throw_if_replaced();
+  {
+    const base::Mutex::Scoped lock{pool_mutex_};
+    if (!pool_.empty()) {
+      std::unique_ptr<Connection> connection = std::move(pool_.back());
+      pool_.pop_back();
+      return connection;
+    }
+  }
+  return open(Connection::Mode::relaxed);
+}
+
+void Engine::give_back(std::unique_ptr<Connection> connection) {
+  const base::Mutex::Scoped lock{pool_mutex_};
+  if (pool_.size() < most_idle_readers) pool_.push_back(std::move(connection));
+}
+
+void Engine::before_fork() noexcept {
+  traffic_.pause();
+  relaxed_.reset();
+  full_.reset();
+  const base::Mutex::Scoped lock{pool_mutex_};
+  pool_.clear();
+}
+
+void Engine::after_fork_in_parent() noexcept { traffic_.resume(); }
+
+}  // namespace tenure::sqlite

@@ -1,0 +1,95 @@
+// engine.hpp: how the files of a store are read and written: connections, the gate, revisions, and
+// the bells that a commit rings.
+//
+//   a batch   gate - BEGIN IMMEDIATE - each apply, with its revision - COMMIT - settle, ring - gate
+//
+// Invariants
+//   1. An apply's revision is counted inside the write transaction, before its first write.
+//   2. Before COMMIT every bucket of a written key has the revision; after it, or after the
+//      rollback, `settled` passes it, then the bells ring. A process that dies in between leaves
+//      buckets ahead of `settled`: the watchers' check of once a second finds those.
+//   3. A batch that fails is rolled back, and its applies are made one by one: one that can't be
+//      done fails alone.
+//
+// Thread safety: write() one thread at a time; the rest, any.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/annotations.hpp"
+#include "base/mutex.hpp"
+#include "store/sqlite/fork.hpp"
+#include "store/sqlite/opening.hpp"
+#include "tenure/store.hpp"
+
+namespace tenure::sqlite {
+
+// One apply on its way.
+struct Job {
+  const Txn* txn = nullptr;
+  Outcome outcome;
+  std::exception_ptr error;
+};
+
+class Engine final : public ForkAware {
+ public:
+  Engine(Opened opened, std::uint32_t max_pages);
+  ~Engine() override;
+
+  void write(std::span<Job*> batch);
+  [[nodiscard]] Outcome read(const Txn& txn);
+  std::string ask(const char* sql);  // On a connection of its own, for facts().
+
+  [[nodiscard]] SideFile& side() const noexcept { return *side_; }
+  [[nodiscard]] const Place& place() const noexcept { return place_; }
+  [[nodiscard]] Instant now() const noexcept;
+
+  // Whether the paths still lead to the files that are open. Once false, always false.
+  [[nodiscard]] bool intact() noexcept;
+
+  void before_fork() noexcept override;
+  void after_fork_in_parent() noexcept override;
+
+ private:
+  void write_together(std::span<Job*> batch);
+  void perform(Connection& connection, Job& job);
+  void change(Connection& connection, const Write& write, Revision revision);
+  void touch(std::string_view key, std::uint64_t revision);
+  void settle() noexcept;
+  void ring(std::size_t bucket) noexcept;
+  void check_intact_sometimes();
+  void throw_if_replaced() const;
+  Connection& writer(bool full);
+  [[nodiscard]] std::unique_ptr<Connection> open(Connection::Mode mode) const;
+  [[nodiscard]] std::unique_ptr<Connection> borrow();
+  void give_back(std::unique_ptr<Connection> connection);
+
+  const Place place_;
+  const FileId file_;
+  const std::shared_ptr<SideFile> side_;
+  const std::uint32_t max_pages_;
+  std::atomic<bool> replaced_{false};
+
+  Traffic traffic_;
+  // Of the thread that is in write().
+  std::unique_ptr<Connection> relaxed_;
+  std::unique_ptr<Connection> full_;
+  std::vector<std::uint32_t> touched_;  // Buckets, of this batch.
+  std::string key_;                     // Of an append.
+  std::int64_t next_check_ = 0;
+
+  base::Mutex pool_mutex_;
+  std::vector<std::unique_ptr<Connection>> pool_ TENURE_GUARDED_BY(pool_mutex_);
+};
+
+// A slot's bell, from any process.
+void ring_doorbell(Doorbell& bell, std::uint64_t summary) noexcept;
+
+}  // namespace tenure::sqlite

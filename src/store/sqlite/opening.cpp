@@ -1,0 +1,245 @@
+#include "store/sqlite/opening.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <system_error>
+#include <vector>
+
+#include "store/session_entry.hpp"
+#include "store/sqlite/checks.hpp"
+#include "store/sqlite/views.hpp"
+
+namespace tenure::sqlite {
+namespace {
+
+std::int64_t clock_ns(clockid_t clock) noexcept {
+  timespec time{};
+  ::clock_gettime(clock, &time);
+  return (static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000) + time.tv_nsec;
+}
+
+// What tenure_meta records of the files and the machine.
+struct Record {
+  std::uint64_t epoch = 0;
+  std::string side;
+  std::string boot;
+  FileId file;
+  std::int64_t base = 0;
+};
+
+std::string meta(Connection& database, std::string_view name) {
+  return database.ask("SELECT value FROM tenure_meta WHERE name=?1", {{.bytes = name}});
+}
+
+void set_meta(Connection& database, std::string_view name, const std::string& value) {
+  database.ask("INSERT INTO tenure_meta VALUES(?1,?2) ON CONFLICT DO UPDATE SET value=?2",
+               {{.bytes = name}, {.bytes = value}});
+}
+
+std::uint64_t number(const std::string& text) {
+  return text.empty() ? 0 : std::strtoull(text.c_str(), nullptr, 10);
+}
+
+Record recorded(Connection& database) {
+  Record record;
+  record.epoch = number(meta(database, "epoch"));
+  record.side = meta(database, "side");
+  record.boot = meta(database, "boot");
+  record.file = {number(meta(database, "device")), number(meta(database, "inode"))};
+  record.base = static_cast<std::int64_t>(number(meta(database, "base")));
+  return record;
+}
+
+// At the gate, and durable before any revision of it is given out.
+void write_epoch(Connection& full, SideFile& side, Record record) {
+  const auto wall = static_cast<std::uint64_t>(std::max<std::int64_t>(wall_clock_ns(), 0));
+  const std::uint64_t counted = side.header().last.load() >> count_bits;
+  record.epoch = std::max({record.epoch + 1, counted + 1, wall / 1'000'000'000});
+  full.begin_write();
+  try {
+    set_meta(full, "epoch", std::to_string(record.epoch));
+    set_meta(full, "side", record.side);
+    set_meta(full, "boot", record.boot);
+    set_meta(full, "device", std::to_string(record.file.device));
+    set_meta(full, "inode", std::to_string(record.file.inode));
+    set_meta(full, "base", std::to_string(record.base));
+    full.commit();
+  } catch (...) {
+    full.rollback();
+    throw;
+  }
+  side.header().base.store(record.base);
+  side.header().last.store(record.epoch << count_bits);
+  side.header().settled.store(record.epoch << count_bits);
+}
+
+// The epoch is raised at the gate, so that no writer is between its count and its commit.
+class AtGate {
+ public:
+  explicit AtGate(SideFile& side) : side_(side) { side_.enter_gate(); }
+  ~AtGate() { side_.leave_gate(); }
+  AtGate(const AtGate&) = delete;
+  AtGate& operator=(const AtGate&) = delete;
+
+ private:
+  SideFile& side_;
+};
+
+std::int64_t clock_base(const Record& old, const std::string& boot) {
+  const std::int64_t fresh = wall_clock_ns() - boot_clock_ns();
+  if (old.base == 0) return fresh;
+  // Without a boot id it may be the same boot or not: time must not go back in either.
+  if (boot.empty()) return std::max(old.base, fresh);
+  return boot == old.boot ? old.base : fresh;
+}
+
+void refuse_lost_side(Connection& database, const SideFile& side, const std::string& boot) {
+  const std::string count = database.ask(
+      "SELECT count(*) FROM tenure_sessions WHERE coalesce(boot,'')=?1", {{.bytes = boot}});
+  if (count == "0") return;
+  throw StoreError(side.path().string() +
+                   " is not the file that this database was used with, and " + count +
+                   " session(s) since this boot are recorded: processes may still be "
+                   "running, and hold locks that nobody could see. Stop all that use the database, "
+                   "then `tenure doctor --new-epoch`");
+}
+
+std::string member(const std::string& json, const char* name) {
+  const nlohmann::json value = nlohmann::json::parse(json, nullptr, false);
+  if (!value.is_object() || !value.contains(name) || !value[name].is_string()) return {};
+  return value[name].get<std::string>();
+}
+
+// What sessions without a lock left behind.
+void remove_dead(Connection& database, const SideFile& side) {
+  database.begin_write();
+  try {
+    std::set<std::string> alive;
+    for (const Entry& session : database.read(Range::prefix(std::string{session_prefix}), {})) {
+      const std::string id = session.key.substr(1);
+      const auto byte = session_byte(id);
+      if (byte && write_locked(side.probe()->get(), *byte)) {
+        alive.insert(id);
+      } else {
+        database.remove(session.key);
+      }
+    }
+    Range tickets;
+    tickets.from = "\x01";
+    tickets.to = session_prefix;
+    for (const Entry& ticket : database.read(tickets, {})) {
+      if (!alive.contains(member(ticket.value, "session"))) database.remove(ticket.key);
+    }
+    database.commit();
+  } catch (...) {
+    database.rollback();
+    throw;
+  }
+}
+
+void settle_epoch(const Opened& opened, const SqliteOptions& options) {
+  const std::string boot = options.boot ? *options.boot : stores::boot_id();
+  SideFile& side = *opened.side;
+  Connection& database = *opened.full;
+  const Record old = recorded(database);
+  const bool side_differs = old.side != side.identity();
+  if (side_differs && !old.side.empty() && !options.new_epoch) {
+    refuse_lost_side(database, side, boot);
+  }
+  const bool raise = options.new_epoch || side_differs || boot.empty() || old.boot != boot ||
+                     old.file != opened.file ||
+                     side.header().last.load() >> count_bits != old.epoch;
+  if (!raise) return;
+  const AtGate gate{side};
+  write_epoch(database, side,
+              {old.epoch, side.identity(), boot, opened.file, clock_base(old, boot)});
+  if (!options.new_epoch) return;
+  remove_dead(database, side);
+  // Whoever watches anything looks again.
+  const std::uint64_t now = side.header().last.fetch_add(1) + 1;
+  for (std::size_t i = 0; i < buckets; ++i) side.bucket(i).revision.store(now);
+  side.header().settled.store(now);
+}
+
+// An empty file, private to its owner whatever the umask.
+void make_file(const std::filesystem::path& path) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) {
+    throw StoreError(path.string() + " can't be made: " + std::generic_category().message(errno));
+  }
+  ::fchmod(fd, 0600);
+  ::close(fd);
+}
+
+void make_schema(Connection& database) {
+  try {
+    // With a rollback journal, so that the file's own header says whose it is from the first
+    // commit on; a log would keep that to itself.
+    database.execute("PRAGMA page_size=4096; PRAGMA journal_mode=DELETE; BEGIN IMMEDIATE");
+    database.execute(schema_sql);
+    database.execute(views_sql);
+    database.execute(("PRAGMA application_id=" + std::to_string(application_id) +
+                      "; PRAGMA user_version=" + std::to_string(schema_version) + "; COMMIT")
+                         .c_str());
+  } catch (...) {
+    database.rollback();
+    throw;
+  }
+}
+
+void use_log(Connection& database, const Place& place) {
+  const std::string mode = database.ask("PRAGMA journal_mode=WAL");
+  if (mode == "wal") return;
+  throw StoreError(place.path.string() +
+                   " can't be switched to SQLite's write-ahead log (it says '" + mode +
+                   "'): use a local disk");
+}
+
+}  // namespace
+
+std::int64_t boot_clock_ns() noexcept { return clock_ns(CLOCK_BOOTTIME); }
+
+std::int64_t wall_clock_ns() noexcept { return clock_ns(CLOCK_REALTIME); }
+
+void raise_epoch(Connection& full, SideFile& side) { write_epoch(full, side, recorded(full)); }
+
+Opened open_files(const std::filesystem::path& path, const SqliteOptions& options) {
+  Found found = check_path(path, options);
+  Opened opened;
+  opened.place = {found.path, options.vfs};
+  std::filesystem::path side = found.path;
+  side += "-tenure";
+  // A stranger's database gets no side file, not even for a moment. Who makes a database makes its
+  // side file first, so this can't be one that is half made.
+  if (!found.empty && !file_id(side)) check_identity(opened.place);
+  opened.side = std::make_shared<SideFile>(side, found.owner);
+  found = check_path(found.path, options);  // Again, now that nobody else is making it.
+  bool made = false;
+  try {
+    if (!found.exists) {
+      make_file(found.path);
+      made = true;
+    }
+    if (!found.empty) check_identity(opened.place);
+    opened.full = std::make_unique<Connection>(opened.place, Connection::Mode::full);
+    if (found.empty) make_schema(*opened.full);
+    use_log(*opened.full, opened.place);
+    opened.file = file_id(found.path).value_or(FileId{});
+    settle_epoch(opened, options);
+  } catch (...) {
+    opened.full.reset();
+    if (made) ::unlink(found.path.c_str());
+    throw;
+  }
+  opened.side->done();
+  return opened;
+}
+
+}  // namespace tenure::sqlite

@@ -1,0 +1,44 @@
+// opening.hpp: finding or making the files of a store, and the epoch of its revisions.
+//
+// A revision is epoch << 30 | count. The count is in the side file only, so it costs no row; the
+// epoch is in the database, and is raised, synced, before any revision of it is given, whenever a
+// count may have been lost: after a boot, in a copied or replaced file, with a new side file, and
+// before the count runs out. So no revision comes twice, power loss included.
+//
+//   recorded in tenure_meta: epoch, side (identity of the side file), boot, device, inode, base
+//
+// Thread safety: one opening at a time in a process (opening_mutex); processes exclude each other
+// by the opening byte of the side file.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "store/sqlite/connection.hpp"
+#include "store/sqlite/options.hpp"
+#include "store/sqlite/side_file.hpp"
+
+namespace tenure::sqlite {
+
+inline constexpr unsigned count_bits = 30;
+inline constexpr std::uint64_t count_mask = (std::uint64_t{1} << count_bits) - 1;
+
+struct Opened {
+  Place place;
+  FileId file;
+  std::shared_ptr<SideFile> side;
+  std::unique_ptr<Connection> full;  // The connection that it was all done with.
+};
+
+// Either all of it, or an error and nothing made or changed.
+[[nodiscard]] Opened open_files(const std::filesystem::path& path, const SqliteOptions& options);
+
+// For the writer whose count runs out: an epoch of its own transaction, at the gate.
+void raise_epoch(Connection& full, SideFile& side);
+
+[[nodiscard]] std::int64_t boot_clock_ns() noexcept;  // CLOCK_BOOTTIME
+[[nodiscard]] std::int64_t wall_clock_ns() noexcept;
+
+}  // namespace tenure::sqlite

@@ -1,0 +1,201 @@
+#include "store/sqlite/side_file.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "store/session_entry.hpp"
+#include "tenure/store.hpp"
+
+namespace tenure::sqlite {
+namespace {
+
+constexpr std::array<char, 8> magic = {'t', 'e', 'n', 'u', 'r', 'e', '\r', '\n'};
+constexpr std::uint32_t layout_version = 1;
+
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
+  throw StoreError(path.string() + ": " + why);
+}
+
+std::string text_of(int error) { return std::generic_category().message(error); }
+
+}  // namespace
+
+std::size_t bucket_of(std::string_view key) noexcept {
+  std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a: every process must get the same.
+  for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  return (hash ^ hash >> 32U) % key_buckets;
+}
+
+std::size_t family_of(std::string_view key) noexcept {
+  return key_buckets + (key.empty() ? 0 : static_cast<unsigned char>(key.front()));
+}
+
+int lock_byte(int fd, short type, std::int64_t byte, bool wait) noexcept {
+  struct flock lock{};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = byte;
+  lock.l_len = 1;
+  while (::fcntl(fd, wait ? F_OFD_SETLKW : F_OFD_SETLK, &lock) != 0) {
+    if (errno != EINTR) return errno;
+  }
+  return 0;
+}
+
+int unlock_byte(int fd, std::int64_t byte) noexcept { return lock_byte(fd, F_UNLCK, byte, false); }
+
+bool write_locked(int fd, std::int64_t byte) noexcept {
+  struct flock lock{};
+  lock.l_type = F_RDLCK;  // Only a writer's lock is in its way.
+  lock.l_whence = SEEK_SET;
+  lock.l_start = byte;
+  lock.l_len = 1;
+  // An error says nothing about the session: better alive than dead by mistake.
+  return ::fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+std::optional<std::int64_t> session_byte(std::string_view id) noexcept {
+  std::int64_t byte = 0;
+  const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), byte, 16);
+  if (id.size() != 16 || error != std::errc{} || end != id.data() + id.size()) return {};
+  if (byte < session_bytes) return {};
+  return byte;
+}
+
+std::uint64_t random_number() {
+  std::uint64_t number = 0;
+  while (::getrandom(&number, sizeof number, 0) != sizeof number) {
+    if (errno != EINTR) throw Error("the system has no random numbers: " + text_of(errno));
+  }
+  return number;
+}
+
+std::optional<FileId> file_id(const std::filesystem::path& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0) return {};
+  return FileId{status.st_dev, status.st_ino};
+}
+
+SideFile::SideFile(std::filesystem::path path, const Owner& owner) : path_(std::move(path)) {
+  try {
+    open_locked(owner);
+    check_owner(owner);
+    struct stat status{};
+    ::fstat(gate_->get(), &status);
+    id_ = {status.st_dev, status.st_ino};
+    if (status.st_size == 0) make(owner);
+    probe_ = std::make_shared<Descriptor>(path_.c_str(), O_RDWR | O_NOFOLLOW);
+    if (probe_->get() < 0) refuse(path_, "can't be opened: " + text_of(errno));
+    map();
+  } catch (...) {
+    if (shared_ != nullptr) ::munmap(shared_, sizeof(Shared));
+    if (made_) ::unlink(path_.c_str());
+    throw;
+  }
+}
+
+SideFile::~SideFile() {
+  if (shared_ != nullptr) ::munmap(shared_, sizeof(Shared));
+  // Under the opening lock: whoever waits for it looks at the path again.
+  if (opening_ && made_) ::unlink(path_.c_str());
+}
+
+void SideFile::done() noexcept {
+  unlock_byte(gate_->get(), opening_byte);
+  opening_ = false;
+}
+
+void SideFile::open_locked(const Owner& owner) {
+  while (true) {
+    gate_ = std::make_unique<Descriptor>(path_.c_str(), O_RDWR | O_NOFOLLOW);
+    if (gate_->get() < 0 && errno == ENOENT) {
+      gate_ = std::make_unique<Descriptor>(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW,
+                                           owner.mode);
+      if (gate_->get() < 0 && errno == EEXIST) continue;
+      made_ = gate_->get() >= 0;
+    }
+    if (gate_->get() < 0 && errno == ELOOP) {
+      refuse(path_, "is a symbolic link; Tenure makes this file itself: remove the link");
+    }
+    if (gate_->get() < 0) refuse(path_, "can't be opened: " + text_of(errno));
+    if (const int error = lock_byte(gate_->get(), F_WRLCK, opening_byte, true); error != 0) {
+      refuse(path_, "can't be locked: " + text_of(error) + "; use a local file system");
+    }
+    opening_ = true;
+    struct stat mine{};
+    struct stat there{};
+    if (::fstat(gate_->get(), &mine) == 0 && ::lstat(path_.c_str(), &there) == 0 &&
+        mine.st_ino == there.st_ino && mine.st_dev == there.st_dev) {
+      return;
+    }
+    made_ = false;  // Whoever made it could not use it, and took it away.
+  }
+}
+
+void SideFile::check_owner(const Owner& owner) const {
+  struct stat status{};
+  ::fstat(gate_->get(), &status);
+  if (!S_ISREG(status.st_mode)) refuse(path_, "is not a regular file: remove it");
+  if (made_ || status.st_uid == owner.uid) return;
+  refuse(path_, "belongs to user " + std::to_string(status.st_uid) + ", the database to user " +
+                    std::to_string(owner.uid) + ": give both to one (chown)");
+}
+
+void SideFile::make(const Owner& owner) {
+  // Whoever may use the database may use this, whatever the umask says; root makes it for the user.
+  if (made_) {
+    if (::geteuid() == 0) std::ignore = ::fchown(gate_->get(), owner.uid, owner.gid);
+    ::fchmod(gate_->get(), owner.mode);
+  }
+  // All blocks now: a page that can't be had later is a signal, not an error.
+  if (const int error = ::posix_fallocate(gate_->get(), 0, sizeof(Shared)); error != 0) {
+    std::ignore = ::ftruncate(gate_->get(), 0);
+    refuse(path_, "can't be made: " + text_of(error));
+  }
+}
+
+void SideFile::map() {
+  struct stat status{};
+  ::fstat(gate_->get(), &status);
+  const auto refused = [this] {
+    refuse(path_,
+           "is not a file of this version of Tenure; stop all programs that use the "
+           "database, remove this file, and open again");
+  };
+  if (status.st_size != sizeof(Shared)) refused();
+  void* const at =
+      ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, gate_->get(), 0);
+  if (at == MAP_FAILED) refuse(path_, "can't be mapped: " + text_of(errno));
+  shared_ = static_cast<Shared*>(at);
+  Header& header = shared_->header;
+  if (header.version == 0 && header.magic == std::array<char, 8>{}) {
+    const std::string identity =
+        stores::session_id(random_number()) + stores::session_id(random_number());
+    std::memcpy(header.identity.data(), identity.data(), header.identity.size());
+    header.version = layout_version;
+    header.magic = magic;
+  }
+  if (header.magic != magic || header.version != layout_version) refused();
+}
+
+std::string SideFile::identity() const {
+  return {header().identity.data(), header().identity.size()};
+}
+
+void SideFile::enter_gate() const {
+  const int error = lock_byte(gate_->get(), F_WRLCK, gate_byte, true);
+  if (error != 0) refuse(path_, "the writers' gate can't be locked: " + text_of(error));
+}
+
+void SideFile::leave_gate() const noexcept { unlock_byte(gate_->get(), gate_byte); }
+
+}  // namespace tenure::sqlite

@@ -1,0 +1,143 @@
+// side_file.hpp: the file beside the database: a page of counters and bells that all processes map,
+// and the bytes that they lock.
+//
+// The database file itself can't carry locks: closing any descriptor of it would drop SQLite's own.
+// All locks here are OFD locks: they belong to an open file description, so they end with the last
+// process that has it, however it ends, in whatever PID namespace; a stopped process keeps its own.
+//
+//   what is mapped                        which bytes are locked (far behind the end of the file)
+//   0      Header                         2^40          opening: by whoever makes or repairs
+//   4096   Bucket[buckets]                2^40 + 1, 2   the gate: by the one that writes
+//          Doorbell[doorbells]            2^41 + slot   doorbell slots, each by its process
+//                                         2^62 + random sessions, each by its process
+//
+// Invariants
+//   1. `last` only goes up, and is raised inside a write transaction before the revision is used.
+//   2. Every revision up to `settled` is in the database or never will be.
+//   3. A bucket's revision is that of the last apply that wrote one of its keys, committed or not.
+//
+// Memory order: sequentially consistent throughout. A watcher sets its bit, then looks at
+// `settled`; a writer raises `settled`, then looks at the bits: one of the two sees the other.
+//
+// Thread safety: all of it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "store/sqlite/fork.hpp"
+
+namespace tenure::sqlite {
+
+inline constexpr std::size_t doorbells = 1024;     // Processes that watch at once; more share.
+inline constexpr std::size_t key_buckets = 16384;  // By hash of the key,
+inline constexpr std::size_t families = 256;       // by its first byte,
+inline constexpr std::size_t every_key = key_buckets + families;  // and one for all.
+inline constexpr std::size_t buckets = every_key + 1;
+
+struct Bucket {
+  std::atomic<std::uint64_t> bits;  // Which slots (modulo 64) want to be rung.
+  std::atomic<std::uint64_t> revision;
+};
+
+struct Doorbell {
+  std::atomic<std::uint32_t> word;      // Goes up at each ring; its process sleeps on it.
+  std::atomic<std::uint32_t> sleepers;  // Ringing costs a call of the kernel only when not zero.
+  std::atomic<std::uint64_t> summary;   // Which buckets (modulo 64) it was rung for.
+};
+
+struct Header {
+  std::array<char, 8> magic;
+  std::uint32_t version;
+  std::array<char, 32> identity;       // Random, hexadecimal: which side file this is.
+  std::atomic<std::uint64_t> last;     // The last revision that was given out.
+  std::atomic<std::uint64_t> settled;  // The last one that is known to be decided.
+  std::atomic<std::int64_t> base;      // The store's clock minus CLOCK_BOOTTIME, ns.
+};
+
+struct Shared {
+  Header header;
+  alignas(4096) std::array<Bucket, buckets> bucket;
+  alignas(4096) std::array<Doorbell, doorbells> doorbell;
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && sizeof(Bucket) == 16 &&
+              sizeof(Doorbell) == 16 && sizeof(Header) <= 4096);
+
+[[nodiscard]] std::size_t bucket_of(std::string_view key) noexcept;
+[[nodiscard]] std::size_t family_of(std::string_view key) noexcept;
+
+inline constexpr std::int64_t opening_byte = std::int64_t{1} << 40;
+inline constexpr std::int64_t gate_byte = opening_byte + 1;
+inline constexpr std::int64_t slot_bytes = std::int64_t{1} << 41;
+inline constexpr std::int64_t session_bytes = std::int64_t{1} << 62;
+
+// The three things one can do with a byte. They return 0 or the error.
+[[nodiscard]] int lock_byte(int fd, short type, std::int64_t byte, bool wait) noexcept;
+int unlock_byte(int fd, std::int64_t byte) noexcept;
+[[nodiscard]] bool write_locked(int fd, std::int64_t byte) noexcept;
+
+// The byte of a session; nothing for text that is no session's id.
+[[nodiscard]] std::optional<std::int64_t> session_byte(std::string_view id) noexcept;
+[[nodiscard]] std::uint64_t random_number();
+
+struct FileId {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  friend bool operator==(const FileId&, const FileId&) = default;
+};
+// Nothing: there is no such file.
+[[nodiscard]] std::optional<FileId> file_id(const std::filesystem::path& path);
+
+// Made, or found, by whoever opens the store, who then holds the opening lock until done().
+class SideFile {
+ public:
+  struct Owner {  // Who the database belongs to, and for whom it is.
+    unsigned uid = 0;
+    unsigned gid = 0;
+    unsigned mode = 0600;
+  };
+  SideFile(std::filesystem::path path, const Owner& owner);
+  // Removes the file when this made it and `done` was not called: whatever failed left nothing.
+  ~SideFile();
+  SideFile(const SideFile&) = delete;
+  SideFile& operator=(const SideFile&) = delete;
+  void done() noexcept;  // Gives the opening lock back.
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+  [[nodiscard]] FileId id() const noexcept { return id_; }
+  [[nodiscard]] std::string identity() const;
+  [[nodiscard]] Header& header() const noexcept { return shared_->header; }
+  [[nodiscard]] Bucket& bucket(std::size_t index) const noexcept { return shared_->bucket[index]; }
+  [[nodiscard]] Doorbell& doorbell(std::size_t slot) const noexcept {
+    return shared_->doorbell[slot];
+  }
+  // The description that doorbell slots are locked through, and death is looked for.
+  [[nodiscard]] const std::shared_ptr<Descriptor>& probe() const noexcept { return probe_; }
+
+  // Only the one who writes: first come, first served, across all processes.
+  void enter_gate() const;
+  void leave_gate() const noexcept;
+
+ private:
+  void check_owner(const Owner& owner) const;
+  void open_locked(const Owner& owner);
+  void make(const Owner& owner);
+  void map();
+
+  const std::filesystem::path path_;
+  std::unique_ptr<Descriptor> gate_;
+  std::shared_ptr<Descriptor> probe_;
+  FileId id_;
+  Shared* shared_ = nullptr;
+  bool made_ = false;
+  bool opening_ = false;
+};
+
+}  // namespace tenure::sqlite

@@ -1,0 +1,139 @@
+#include "store/sqlite/sqlite_store.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <mutex>
+#include <stop_token>
+#include <utility>
+
+#include "store/session_entry.hpp"
+#include "store/sqlite/checks.hpp"
+#include "store/sqlite/engine.hpp"
+#include "store/sqlite/views.hpp"
+#include "store/sqlite/watches.hpp"
+#include "store/sqlite/writers.hpp"
+
+namespace tenure::sqlite {
+
+// Holds a write lock on a byte of its own, through a description of its own, so that a child
+// process can be given this session alone.
+class SqliteStore::HeldSession final : public Session {
+ public:
+  HeldSession(std::shared_ptr<SqliteStore> store, std::unique_ptr<Descriptor> file, std::string id)
+      : store_(std::move(store)), file_(std::move(file)), id_(std::move(id)) {}
+  HeldSession(const HeldSession&) = delete;
+  HeldSession& operator=(const HeldSession&) = delete;
+
+  // The entry goes first: where that fails, whoever finds it sees that its lock is gone.
+  ~HeldSession() override {
+    if (store_->forked()) return;
+    try {
+      store_->apply({.guards = {}, .writes = {Write::remove(key())}, .reads = {}});
+    } catch (const Error&) {
+    }
+  }
+
+  [[nodiscard]] const std::string& id() const noexcept override { return id_; }
+  // Ids are never used again, so being there is being unchanged.
+  [[nodiscard]] Guard guard() const override { return Guard::present(key()); }
+  [[nodiscard]] int descriptor() const noexcept override { return file_->get(); }
+  [[nodiscard]] std::stop_token lost() const override {
+    // Only who asks makes the store look after its files.
+    std::call_once(observed_, [this] {
+      if (!store_->forked()) store_->parts_->watches->observe(lost_);
+    });
+    return lost_->get_token();
+  }
+  [[nodiscard]] std::string key() const { return std::string{session_prefix} + id_; }
+
+ private:
+  const std::shared_ptr<SqliteStore> store_;
+  const std::unique_ptr<Descriptor> file_;
+  const std::string id_;
+  const std::shared_ptr<std::stop_source> lost_ = std::make_shared<std::stop_source>();
+  mutable std::once_flag observed_;
+};
+
+SqliteStore::SqliteStore(std::shared_ptr<Engine> engine)
+    : parts_(std::make_unique<Parts>()), generation_(fork_generation()) {
+  parts_->writers = std::make_shared<Writers>(engine);
+  parts_->watches = std::make_shared<Watches>(engine);
+  parts_->engine = std::move(engine);
+}
+
+SqliteStore::~SqliteStore() {
+  if (forked()) {
+    std::ignore =
+        parts_.release();  // The parent's threads, locks and connections: not ours to end.
+    return;
+  }
+  parts_->watches->stop();
+  parts_->writers->stop();
+}
+
+bool SqliteStore::forked() const noexcept { return generation_ != fork_generation(); }
+
+void SqliteStore::check_forked() const {
+  if (forked()) throw Error("this store was opened before fork(): open it again in the child");
+}
+
+Outcome SqliteStore::apply(const Txn& txn) {
+  check_forked();
+  if (txn.writes.empty() && !parts_->writers->posts_pending()) return parts_->engine->read(txn);
+  return parts_->writers->apply(txn);
+}
+
+void SqliteStore::post(Txn txn, Posted done) noexcept {
+  // A copy: where queueing fails, `done` is still to be called.
+  const Posted failed = done;
+  try {
+    check_forked();
+    parts_->writers->post(std::move(txn), std::move(done));
+  } catch (...) {
+    if (failed) failed({}, std::current_exception());
+  }
+}
+
+std::unique_ptr<Watch> SqliteStore::watch(WatchFor what, Notice notice) {
+  check_forked();
+  return parts_->watches->add(std::move(what), std::move(notice), shared_from_this());
+}
+
+std::unique_ptr<Session> SqliteStore::open_session(const SessionOptions& options) {
+  check_forked();
+  const Engine& engine = *parts_->engine;
+  const std::string path = engine.side().path().string();
+  auto file = std::make_unique<Descriptor>(path.c_str(), O_RDWR | O_NOFOLLOW);
+  const std::uint64_t number = static_cast<std::uint64_t>(session_bytes) | random_number() >> 2U;
+  if (file->get() < 0 ||
+      lock_byte(file->get(), F_WRLCK, static_cast<std::int64_t>(number), false) != 0) {
+    throw StoreError(path +
+                     " can't be opened and locked for a session: check that it is there, and "
+                     "the limit on open files");
+  }
+  struct stat status{};
+  ::fstat(file->get(), &status);
+  if (FileId{status.st_dev, status.st_ino} != engine.side().id()) {
+    throw StoreError(path + " was replaced while it was open: start this program again");
+  }
+  auto session = std::make_unique<HeldSession>(shared_from_this(), std::move(file),
+                                               stores::session_id(number));
+  apply({.guards = {},
+         .writes = {Write::put(session->key(), stores::session_entry(options.label, now()))},
+         .reads = {}});
+  return session;
+}
+
+bool SqliteStore::alive(std::string_view session) {
+  check_forked();
+  const auto byte = session_byte(session);
+  return byte && write_locked(parts_->engine->side().probe()->get(), *byte);
+}
+
+Instant SqliteStore::now() {
+  check_forked();
+  return parts_->engine->now();
+}
+
+}  // namespace tenure::sqlite

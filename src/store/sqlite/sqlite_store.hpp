@@ -1,0 +1,70 @@
+// sqlite_store.hpp: a store in one SQLite file, for all processes of a machine.
+//
+//   app.db           the entries; any SQLite tool reads them (views.hpp)
+//   app.db-wal, -shm SQLite's own
+//   app.db-tenure    counters, bells, and the bytes that sessions lock (side_file.hpp)
+//
+// Sessions and watches keep their store.
+//
+// A session is alive while some process has its open file description: the kernel ends it, at once,
+// however the process ends, and never earlier. So there are no leases, and no clock decides.
+//
+// A store belongs to the process that opened it: after fork() every call of the child throws, and
+// what the child does to the objects it inherited does nothing. It may open the file anew.
+//
+// Thread safety: all calls, from any thread, at once.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/sqlite/options.hpp"
+#include "tenure/store.hpp"
+
+namespace tenure::sqlite {
+
+class Engine;
+class Writers;
+class Watches;
+
+class SqliteStore final : public Store, public std::enable_shared_from_this<SqliteStore> {
+ public:
+  // By open_sqlite.
+  explicit SqliteStore(std::shared_ptr<Engine> engine);
+  SqliteStore(const SqliteStore&) = delete;
+  SqliteStore& operator=(const SqliteStore&) = delete;
+  ~SqliteStore() override;
+
+  Outcome apply(const Txn& txn) override;
+  void post(Txn txn, Posted done) noexcept override;
+  [[nodiscard]] std::unique_ptr<Watch> watch(WatchFor what, Notice notice) override;
+  [[nodiscard]] std::unique_ptr<Session> open_session(const SessionOptions& options) override;
+  [[nodiscard]] bool alive(std::string_view session) override;
+  [[nodiscard]] Instant now() override;
+  [[nodiscard]] std::vector<Fact> facts() override;
+
+  [[nodiscard]] bool forked() const noexcept;
+  [[nodiscard]] bool intact() noexcept;  // The paths still lead to the open files.
+
+ private:
+  class HeldSession;
+  struct Parts {
+    std::shared_ptr<Engine> engine;
+    std::shared_ptr<Writers> writers;
+    std::shared_ptr<Watches> watches;
+  };
+  void check_forked() const;
+
+  std::unique_ptr<Parts> parts_;
+  const unsigned generation_;
+};
+
+// Makes the file where there is none. Throws StoreError. Two openings of one file by one process
+// are one store.
+[[nodiscard]] std::shared_ptr<Store> open_sqlite(const std::filesystem::path& path,
+                                                 const SqliteOptions& options = {});
+
+}  // namespace tenure::sqlite

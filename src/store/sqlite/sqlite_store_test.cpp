@@ -1,0 +1,197 @@
+#include "store/sqlite/sqlite_store.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "store/sqlite/sqlite_test.hpp"
+
+namespace tenure::sqlite {
+namespace {
+
+conformance::StoreUnderTest make_sqlite() {
+  const auto directory = std::make_shared<Directory>();
+  return {.open = [directory] { return open_sqlite(*directory / "app.db", alone()); },
+          .across_processes = true,
+          // Another description in the place of the session's: the kernel ends its lock.
+          .kill =
+              [](Session& session) {
+                const int other = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+                ASSERT_GE(::dup3(other, session.descriptor(), O_CLOEXEC), 0);
+                ::close(other);
+              }};
+}
+
+}  // namespace
+}  // namespace tenure::sqlite
+
+namespace tenure::conformance {
+
+INSTANTIATE_TEST_SUITE_P(Sqlite, StoreConformance,
+                         ::testing::Values(StoreKind{"sqlite", sqlite::make_sqlite}), kind_name);
+
+}  // namespace tenure::conformance
+
+namespace tenure::sqlite {
+namespace {
+
+TEST(SqliteStore, IsOneStoreForOneFile) {
+  const Directory directory;
+  const auto first = store("sqlite:" + (directory / "app.db").string());
+  const auto second = open_sqlite(directory / "../" / directory.path().filename() / "app.db");
+  EXPECT_EQ(first, second);
+  EXPECT_NE(first, open_sqlite(directory / "app.db", alone()));
+}
+
+TEST(SqliteStore, KeepsWhatWasWritten) {
+  const Directory directory;
+  Revision last;
+  {
+    const auto store = open_sqlite(directory / "app.db");
+    last = put(*store, "a", "1");
+  }
+  const auto store = open_sqlite(directory / "app.db");
+  EXPECT_EQ(value_of(*store, "a"), "1");
+  EXPECT_GT(put(*store, "b"), last);
+}
+
+TEST(SqliteStore, ThreadsShareCommits) {
+  const Directory directory;
+  const auto store = open_sqlite(directory / "app.db");
+  constexpr int threads = 8;
+  constexpr int each = 200;
+  {
+    std::vector<std::jthread> running;
+    for (int i = 0; i < threads; ++i) {
+      running.emplace_back([&] {
+        for (int n = 0; n < each; ++n) {
+          store->apply(txn({}, {Write::append("t", "")}, {Range::prefix("t").last()}));
+        }
+      });
+    }
+  }
+  const auto made = read(*store, Range::prefix("t"));
+  ASSERT_EQ(made.size(), threads * each);
+  for (std::size_t i = 1; i < made.size(); ++i) EXPECT_LT(made[i - 1].created, made[i].created);
+}
+
+TEST(SqliteStore, FailsAloneInABatch) {
+  const Directory directory;
+  SqliteOptions small = alone();
+  small.max_pages = 64;
+  const auto store = open_sqlite(directory / "app.db", small);
+  std::atomic<int> failed = 0;
+  std::atomic<int> done = 0;
+  // Posts pile up while the first is made; those that do not fit must not take the others along.
+  for (int i = 0; i < 64; ++i) {
+    const std::string value(i % 4 == 1 ? 300'000 : 10, 'x');
+    store->post(txn({}, {Write::put("k" + std::to_string(i), value)}),
+                [&, big = i % 4 == 1](const Outcome&, const std::exception_ptr& error) {
+                  if (error) ++failed;
+                  if (big == static_cast<bool>(error)) ++done;
+                });
+  }
+  put(*store, "z");
+  EXPECT_EQ(failed, 16);
+  EXPECT_EQ(done, 64);
+  EXPECT_EQ(read(*store, Range::prefix("k")).size(), 48U);
+}
+
+TEST(SqliteStore, ADiskThatIsFullIsAnErrorAndNoMore) {
+  const Directory directory;
+  SqliteOptions small = alone();
+  small.max_pages = 64;
+  const auto store = open_sqlite(directory / "app.db", small);
+  put(*store, "before");
+  try {
+    store->apply(txn({}, {Write::put("a", "1"), Write::put("b", std::string(1'000'000, 'x'))}));
+    FAIL() << "it fits";
+  } catch (const StoreError& error) {
+    EXPECT_NE(std::string{error.what()}.find("no space left"), std::string::npos) << error.what();
+    EXPECT_FALSE(error.unknown());
+  }
+  EXPECT_EQ(value_of(*store, "a"), "none");
+  put(*store, "a", "2");
+  EXPECT_EQ(value_of(*store, "a"), "2");
+}
+
+TEST(SqliteStore, PostsAreMadeBeforeItGoes) {
+  const Directory directory;
+  std::atomic<int> done = 0;
+  {
+    const auto store = open_sqlite(directory / "app.db");
+    for (int i = 0; i < 1000; ++i) {
+      store->post(txn({}, {Write::append("p", "")}), [&](const Outcome&, const auto&) { ++done; });
+    }
+  }
+  EXPECT_EQ(done, 1000);
+  EXPECT_EQ(read(*open_sqlite(directory / "app.db"), Range::prefix("p")).size(), 1000U);
+}
+
+TEST(SqliteStore, MayBeDroppedByItsOwnThreads) {
+  const Directory directory;
+  conformance::Bell bell;
+  {
+    auto store = open_sqlite(directory / "app.db");
+    Store& also = *store;
+    also.post(txn({}, {Write::put("a", "")}),
+              [store, &bell](const Outcome&, const auto&) mutable { store.reset(), bell.ring(); });
+  }
+  bell.wait();
+  {
+    auto store = open_sqlite(directory / "app.db", alone());
+    WatchFor what;
+    what.until = store->now();
+    auto kept = std::make_shared<std::unique_ptr<Watch>>();
+    auto owner = std::make_shared<std::shared_ptr<Store>>(store);
+    *kept = store->watch(what, [owner, kept, &bell] {
+      owner->reset();
+      bell.ring();
+    });
+  }
+  bell.wait(2);
+}
+
+TEST(SqliteStore, TellsTheDoctor) {
+  const Directory directory;
+  const auto store = open_sqlite(directory / "app.db");
+  const auto session = store->open_session({.label = "test"});
+  std::map<std::string, std::string> facts;
+  for (const auto& [name, value] : store->facts()) facts[name] = value;
+  EXPECT_EQ(facts["kind"], "sqlite");
+  EXPECT_EQ(facts["path"], (directory / "app.db").string());
+  EXPECT_EQ(facts["schema"], "1");
+  EXPECT_EQ(facts["journal"], "wal");
+  EXPECT_EQ(facts["permissions"], "0600");
+  EXPECT_EQ(facts["sessions"], "1");
+  EXPECT_EQ(facts["sessions dead"], "0");
+  EXPECT_EQ(facts["files in place"], "yes");
+}
+
+TEST(SqliteStore, NoticesThatItsFileWasReplaced) {
+  const Directory directory;
+  const auto store = open_sqlite(directory / "app.db");
+  const auto session = store->open_session({});
+  conformance::Bell lost;
+  conformance::Bell told;
+  const std::stop_callback callback{session->lost(), [&] { lost.ring(); }};
+  WatchFor never;
+  never.ranges.push_back(Range::key("nothing"));
+  never.after = put(*store, "a");
+  const auto watch = store->watch(never, told.notice());
+  std::filesystem::rename(directory / "app.db", directory / "old.db");
+  std::filesystem::copy_file(directory / "old.db", directory / "app.db");
+  lost.wait();
+  told.wait();
+  EXPECT_THROW(put(*store, "b"), StoreError);
+  EXPECT_THROW(std::ignore = read(*store, Range::key("a")), StoreError);
+}
+
+}  // namespace
+}  // namespace tenure::sqlite

@@ -1,0 +1,92 @@
+// views.hpp: the schema, and the plain SQL views that let any SQLite tool read who holds what.
+//
+//   sqlite3 app.db 'SELECT path, owner, host, pid FROM tenure_holders'
+//
+// What they read is the JSON of Tenure's own entries:
+//   key 0x01 … or 0x02 …   a ticket's claim; the one that has "claims" lists them all:
+//       {"session":ID,"claims":[[PATH],[PATH,GROUP],[PATH,GROUP,LIMIT]],"owner":…,"label":…,
+//        "since":NS,"max_hold":NS,"deadline":NS}; its last 8 bytes are the token
+//   key 0x03 ID            a session: {"host":…,"pid":…,"boot":…,"label":…,"since":NS}
+// NS are nanoseconds since 1970 by the store's clock. Whether a session lives only the kernel
+// knows, so a ticket that a dead process left counts here until somebody removes it.
+//
+// A database keeps the views it was made with: a change needs a new schema version.
+#pragma once
+
+namespace tenure::sqlite {
+
+inline constexpr unsigned application_id = 0x544e5552;  // "TNUR"
+inline constexpr unsigned schema_version = 1;
+
+inline constexpr const char* schema_sql = R"sql(
+CREATE TABLE entry(
+  key BLOB PRIMARY KEY,
+  value BLOB NOT NULL,
+  created INTEGER NOT NULL,
+  changed INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE tenure_meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+)sql";
+
+inline constexpr const char* views_sql = R"sql(
+CREATE VIEW tenure_sessions AS
+SELECT CAST(substr(key, 2) AS TEXT) AS session,
+       json ->> '$.host' AS host,
+       json ->> '$.pid' AS pid,
+       json ->> '$.label' AS label,
+       strftime('%Y-%m-%dT%H:%M:%fZ', (json ->> '$.since') / 1e9, 'unixepoch') AS since,
+       json ->> '$.boot' AS boot
+FROM (SELECT key, CAST(value AS TEXT) AS json FROM entry
+      WHERE key >= x'03' AND key < x'04' AND json_valid(CAST(value AS TEXT)));
+
+CREATE VIEW tenure_ticket_rows AS
+SELECT created AS token, json
+FROM (SELECT created, CAST(value AS TEXT) AS json FROM entry
+      WHERE key >= x'01' AND key < x'03' AND json_valid(CAST(value AS TEXT)))
+WHERE json_type(json, '$.claims') = 'array';
+
+CREATE VIEW tenure_claims AS
+SELECT token,
+       claim.key AS number,
+       claim.value ->> '$[0]' AS path,
+       claim.value ->> '$[1]' AS in_group,
+       claim.value ->> '$[2]' AS permits
+FROM tenure_ticket_rows, json_each(json, '$.claims') AS claim;
+
+CREATE VIEW tenure_tickets AS
+WITH claims AS MATERIALIZED (SELECT * FROM tenure_claims),
+blocked AS MATERIALIZED (
+  SELECT DISTINCT mine.token
+  FROM claims AS mine JOIN claims AS other ON other.token < mine.token
+  WHERE (mine.in_group IS NULL OR other.in_group IS NULL OR mine.in_group <> other.in_group)
+    AND (mine.path = other.path OR mine.path = '/' OR other.path = '/'
+         OR substr(mine.path, 1, length(other.path) + 1) = other.path || '/'
+         OR substr(other.path, 1, length(mine.path) + 1) = mine.path || '/')
+  UNION
+  SELECT mine.token
+  FROM claims AS mine
+  WHERE mine.permits <= (SELECT count(DISTINCT other.token) FROM claims AS other
+                         WHERE other.token < mine.token AND other.path = mine.path
+                           AND other.in_group = mine.in_group))
+SELECT ticket.token AS token,
+       claim.path AS path,
+       coalesce(claim.in_group, 'exclusive') AS mode,
+       claim.permits AS "limit",
+       ticket.json ->> '$.owner' AS owner,
+       session.host AS host,
+       session.pid AS pid,
+       coalesce(ticket.json ->> '$.label', session.label) AS label,
+       strftime('%Y-%m-%dT%H:%M:%fZ', (ticket.json ->> '$.since') / 1e9, 'unixepoch') AS since,
+       strftime('%Y-%m-%dT%H:%M:%fZ', (ticket.json ->> '$.deadline') / 1e9, 'unixepoch')
+         AS deadline,
+       ticket.token NOT IN (SELECT token FROM blocked) AS granted
+FROM tenure_ticket_rows AS ticket
+JOIN claims AS claim ON claim.token = ticket.token
+LEFT JOIN tenure_sessions AS session ON session.session = ticket.json ->> '$.session'
+ORDER BY ticket.token, claim.number;
+
+CREATE VIEW tenure_holders AS SELECT * FROM tenure_tickets WHERE granted;
+CREATE VIEW tenure_waiters AS SELECT * FROM tenure_tickets WHERE NOT granted;
+)sql";
+
+}  // namespace tenure::sqlite
