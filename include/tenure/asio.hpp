@@ -439,6 +439,25 @@ auto asio_lock(const std::shared_ptr<Backend>& backend, const OwnerRef& owner,
                                                               OwnedClaims{request.claims()});
 }
 
+using ReleaseSignature = void(std::exception_ptr, bool);
+
+// The handler may be move-only, and is called through its executor, never in here.
+struct InitiateRelease {
+  template <class Handler>
+  void operator()(Handler&& handler, Hold hold) const {
+    using Kept = std::decay_t<Handler>;
+    auto kept = std::make_shared<Kept>(std::forward<Handler>(handler));
+    auto executor = asio::prefer(asio::get_associated_executor(*kept),
+                                 asio::execution::outstanding_work.tracked);
+    HoldAccess::release_then(hold, [kept, executor](std::exception_ptr error, bool held) {
+      asio::post(executor, [kept, error = std::move(error), held]() mutable {
+        Kept own = std::move(*kept);
+        own(std::move(error), held);
+      });
+    });
+  }
+};
+
 }  // namespace tenure::detail
 
 namespace tenure {
@@ -456,6 +475,12 @@ template <class CompletionToken>
   requires(std::is_void_v<Executor> && !std::is_pointer_v<CompletionToken>)
 auto AsyncLock<Executor>::operator()(CompletionToken&& token) && {
   return detail::asio_lock<CompletionToken>(*backend_, owner_, request_, token);
+}
+
+template <class CompletionToken>
+auto Hold::async_release(CompletionToken&& token) {
+  return boost::asio::async_initiate<CompletionToken, detail::ReleaseSignature>(
+      detail::InitiateRelease{}, token, std::move(*this));
 }
 
 }  // namespace tenure

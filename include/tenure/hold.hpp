@@ -61,6 +61,11 @@ class Hold {
     return backend != nullptr && backend->release(grant_);
   }
 
+  // The same with an Asio completion token, void(std::exception_ptr, bool); the hold is empty at
+  // once. Include <tenure/asio.hpp>, which defines it.
+  template <class CompletionToken>
+  auto async_release(CompletionToken&& token);
+
   // Until when it is held at most, by the store's clock; nothing without a max_hold or an eviction.
   [[nodiscard]] std::optional<Instant> deadline() const {
     return backend_ != nullptr ? backend_->deadline(grant_) : std::nullopt;
@@ -115,6 +120,11 @@ namespace detail {
 // For what makes holds out of grants: awaiters and operations.
 struct HoldAccess {
   static Hold make(Backend* backend, const Grant& grant) noexcept { return {backend, grant}; }
+  static void release_then(Hold& hold, Backend::Released done) noexcept {
+    Backend* const backend = std::exchange(hold.backend_, nullptr);
+    if (backend == nullptr) return done(nullptr, false);
+    backend->release_then(hold.grant_, std::move(done));
+  }
 };
 }  // namespace detail
 

@@ -50,7 +50,8 @@ struct Revision {
   std::uint64_t value = 0;  // Zero: before everything.
   friend constexpr auto operator<=>(const Revision&, const Revision&) = default;
 };
-// In Range::before: the revision of the apply that the range is read in.
+// In Range::before: the revision of the apply that the range is read in; all stamps are before it
+// when that wrote nothing.
 inline constexpr Revision this_apply{std::numeric_limits<std::uint64_t>::max()};
 
 struct Entry {
@@ -68,7 +69,7 @@ struct Range {
   std::uint32_t limit = 0;  // At most so many entries; 0: all.
   std::uint32_t skip = 0;   // So many are passed over first.
   bool reverse = false;     // From the last one backwards.
-  Revision before;          // Only keys that end in a smaller stamp than its; zero: all.
+  Revision before{};        // Only keys that end in a smaller stamp than its; zero: all.
 
   [[nodiscard]] static Range key(std::string key);
   [[nodiscard]] static Range prefix(std::string prefix);
@@ -102,7 +103,8 @@ struct Guard {
 struct Write {
   enum class Kind : std::uint8_t {
     put,     // Makes the key or changes its value.
-    append,  // Makes key + stamp(this apply's revision): a key that no other apply can make.
+    append,  // Makes key + stamp(this apply's revision): a key that no other apply can make. Of
+             // two with one prefix in one apply the last stays.
     remove,  // No error when there is none.
   };
   Kind kind = Kind::put;
@@ -153,10 +155,10 @@ class StoreError : public Error {
 // What a watch waits for: any one of these. A range counts when a key in it was made, changed or
 // removed by an apply after `after`.
 struct WatchFor {
-  std::vector<Range> ranges;
-  Revision after;
-  std::optional<Instant> until;  // The store's clock reaches this.
-  std::string session;           // This session is dead. Empty: none.
+  std::vector<Range> ranges{};
+  Revision after{};
+  std::optional<Instant> until{};  // The store's clock reaches this.
+  std::string session{};           // This session is dead, or never was. Empty: none.
 };
 
 // Destroying it takes the watch back; when that returns, the notice is not running and will not be
@@ -183,7 +185,8 @@ class Session {
   virtual ~Session() = default;
 
   [[nodiscard]] virtual const std::string& id() const noexcept = 0;  // 16 hexadecimal digits.
-  [[nodiscard]] virtual Guard guard() const = 0;  // It has not been declared dead.
+  // It has not been declared dead: its entry is there. That of a dead one is until it is removed.
+  [[nodiscard]] virtual Guard guard() const = 0;
   // Stops as soon as the store can't vouch for the session any more.
   [[nodiscard]] virtual std::stop_token lost() const = 0;
   // To be passed to a child process, so that the session outlives this one for as long as the child
@@ -203,7 +206,8 @@ class Store {
 
   virtual Outcome apply(const Txn& txn) = 0;
   // The same without waiting: made in order before any later apply of this process. `done` runs
-  // once, on any thread, with a null error when it was applied; it must not throw or block.
+  // once, on any thread, with a null error when it was applied; it must not throw or block. A store
+  // that goes makes what was posted first.
   using Posted = std::function<void(const Outcome& outcome, const std::exception_ptr& error)>;
   virtual void post(Txn txn, Posted done) noexcept = 0;
 
@@ -213,7 +217,7 @@ class Store {
   [[nodiscard]] virtual std::unique_ptr<Watch> watch(WatchFor what, Notice notice) = 0;
 
   [[nodiscard]] virtual std::unique_ptr<Session> open_session(const SessionOptions& options) = 0;
-  // False: it is dead for good, whatever its entry says.
+  // False: it is dead for good, or never was, whatever its entry says.
   [[nodiscard]] virtual bool alive(std::string_view session) = 0;
 
   [[nodiscard]] virtual Instant now() = 0;
@@ -230,5 +234,11 @@ class Store {
 // "memory:" a new one in this process; "sqlite:PATH" one file, for every process of this machine.
 // Throws Error for a URL that names none, StoreError where the store can't be opened.
 [[nodiscard]] std::shared_ptr<Store> store(std::string_view url);
+
+// What `tenure doctor --new-epoch` does, after a backup was restored in place or the file beside
+// the database was lost: revisions begin above all that were ever given, and what dead sessions
+// left is removed. Every process that used the store must have been stopped before. Throws Error
+// for a kind of store that needs no such thing.
+void repair(std::string_view url);
 
 }  // namespace tenure

@@ -10,6 +10,8 @@
 #include <chrono>
 #include <coroutine>
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -108,6 +110,9 @@ class Backend {
   virtual bool release(const Grant& grant) = 0;
   // The same, without waiting for anything.
   virtual void drop(const Grant& grant) noexcept = 0;
+  // The same, and tells how release() would have ended, on any thread, perhaps inside this call.
+  using Released = std::function<void(std::exception_ptr error, bool held)>;
+  virtual void release_then(const Grant& grant, Released done) noexcept = 0;
   virtual void downgrade(Grant& grant, std::span<const Claim> claims) = 0;
   [[nodiscard]] virtual std::stop_token lost(const Grant& grant) = 0;
   [[nodiscard]] virtual std::vector<TicketInfo> inspect(const Path& path) = 0;

@@ -47,6 +47,9 @@ class LocalSpace final : public detail::Backend {
   }
   bool release(const detail::Grant& grant) noexcept override;
   void drop(const detail::Grant& grant) noexcept override { LocalSpace::release(grant); }
+  void release_then(const detail::Grant& grant, Released done) noexcept override {
+    done(nullptr, LocalSpace::release(grant));
+  }
   void downgrade(detail::Grant& grant, std::span<const Claim> claims) override;
   [[nodiscard]] std::stop_token lost(const detail::Grant& grant) override;
   [[nodiscard]] std::vector<TicketInfo> inspect(const Path& path) override;

@@ -52,11 +52,17 @@ bool StoredSpace::release(const detail::Grant& grant) {
 }
 
 void StoredSpace::drop(const detail::Grant& grant) noexcept {
-  if (forked()) return;
+  release_then(grant, [](const std::exception_ptr& /*error*/, bool /*held*/) {});
+}
+
+void StoredSpace::release_then(const detail::Grant& grant, Released done) noexcept {
+  if (forked()) return done(nullptr, false);
   const RecordRef record = take_back(grant);
   Txn txn = removal(*record);
-  store_->post(txn, [this, txn](const Outcome& /*outcome*/, const std::exception_ptr& error) {
+  store_->post(txn, [this, txn, done = std::move(done)](const Outcome& outcome,
+                                                        const std::exception_ptr& error) {
     if (error != nullptr) retry_later(txn);
+    done(error, outcome.committed);
     leave();
   });
 }

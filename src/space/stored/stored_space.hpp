@@ -76,6 +76,7 @@ class StoredSpace final : public detail::Backend {
   void withdraw(detail::Waiter& waiter) noexcept override;
   bool release(const detail::Grant& grant) override;
   void drop(const detail::Grant& grant) noexcept override;
+  void release_then(const detail::Grant& grant, Released done) noexcept override;
   void downgrade(detail::Grant& grant, std::span<const Claim> claims) override;
   bool renew(detail::Grant& grant) override;
   [[nodiscard]] std::optional<Instant> deadline(const detail::Grant& grant) override;

@@ -53,13 +53,13 @@ class Transaction {
 
 class AtGate {
  public:
-  explicit AtGate(const SideFile& side) : side_(side) { side_.enter_gate(); }
+  explicit AtGate(SideFile& side) : side_(side) { side_.enter_gate(); }
   ~AtGate() { side_.leave_gate(); }
   AtGate(const AtGate&) = delete;
   AtGate& operator=(const AtGate&) = delete;
 
  private:
-  const SideFile& side_;
+  SideFile& side_;
 };
 
 }  // namespace

@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::array<char, 8> magic = {'t', 'e', 'n', 'u', 'r', 'e', '\r', '\n'};
 constexpr std::uint32_t layout_version = 1;
+constexpr int most_turns = 8;
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
   throw StoreError(path.string() + ": " + why);
@@ -191,8 +192,18 @@ std::string SideFile::identity() const {
   return {header().identity.data(), header().identity.size()};
 }
 
-void SideFile::enter_gate() const {
-  const int error = lock_byte(gate_->get(), F_WRLCK, gate_byte, true);
+// Whoever holds the byte of the queue is the next one: nobody can come between it and the gate but
+// one that has just left the gate and comes again at once, a few times: two processes in strict
+// turn would pay for two switches an apply, and run at half the speed.
+void SideFile::enter_gate() {
+  if (turns_ < most_turns && lock_byte(gate_->get(), F_WRLCK, gate_byte, false) == 0) {
+    ++turns_;
+    return;
+  }
+  turns_ = 0;
+  int error = lock_byte(gate_->get(), F_WRLCK, gate_queue_byte, true);
+  if (error == 0) error = lock_byte(gate_->get(), F_WRLCK, gate_byte, true);
+  unlock_byte(gate_->get(), gate_queue_byte);
   if (error != 0) refuse(path_, "the writers' gate can't be locked: " + text_of(error));
 }
 

@@ -75,6 +75,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free && sizeof(Bucket) 
 
 inline constexpr std::int64_t opening_byte = std::int64_t{1} << 40;
 inline constexpr std::int64_t gate_byte = opening_byte + 1;
+inline constexpr std::int64_t gate_queue_byte = opening_byte + 2;
 inline constexpr std::int64_t slot_bytes = std::int64_t{1} << 41;
 inline constexpr std::int64_t session_bytes = std::int64_t{1} << 62;
 
@@ -121,8 +122,9 @@ class SideFile {
   // The description that doorbell slots are locked through, and death is looked for.
   [[nodiscard]] const std::shared_ptr<Descriptor>& probe() const noexcept { return probe_; }
 
-  // Only the one who writes: first come, first served, across all processes.
-  void enter_gate() const;
+  // Only the one who writes, and nearly first come, first served, across all processes. One thread
+  // of a process at a time.
+  void enter_gate();
   void leave_gate() const noexcept;
 
  private:
@@ -136,6 +138,7 @@ class SideFile {
   std::shared_ptr<Descriptor> probe_;
   FileId id_;
   Shared* shared_ = nullptr;
+  int turns_ = 0;  // So often in a row without queueing.
   bool made_ = false;
   bool opening_ = false;
 };

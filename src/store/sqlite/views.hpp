@@ -5,7 +5,8 @@
 // What they read is the JSON of Tenure's own entries:
 //   key 0x01 … or 0x02 …   a ticket's claim; the one that has "claims" lists them all:
 //       {"session":ID,"claims":[[PATH],[PATH,GROUP],[PATH,GROUP,LIMIT]],"owner":…,"label":…,
-//        "since":NS,"max_hold":NS,"deadline":NS}; its last 8 bytes are the token
+//        "since":NS,"max_hold":NS,"deadline":NS,"number":N}; the token is the number, or without
+//        one the revision that made the entry
 //   key 0x03 ID            a session: {"host":…,"pid":…,"boot":…,"label":…,"since":NS}
 // NS are nanoseconds since 1970 by the store's clock. Whether a session lives only the kernel
 // knows, so a ticket that a dead process left counts here until somebody removes it.
@@ -31,19 +32,19 @@ CREATE TABLE tenure_meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 inline constexpr const char* views_sql = R"sql(
 CREATE VIEW tenure_sessions AS
 SELECT CAST(substr(key, 2) AS TEXT) AS session,
-       json ->> '$.host' AS host,
-       json ->> '$.pid' AS pid,
-       json ->> '$.label' AS label,
-       strftime('%Y-%m-%dT%H:%M:%fZ', (json ->> '$.since') / 1e9, 'unixepoch') AS since,
-       json ->> '$.boot' AS boot
-FROM (SELECT key, CAST(value AS TEXT) AS json FROM entry
+       body ->> '$.host' AS host,
+       body ->> '$.pid' AS pid,
+       body ->> '$.label' AS label,
+       strftime('%Y-%m-%dT%H:%M:%fZ', (body ->> '$.since') / 1e9, 'unixepoch') AS since,
+       body ->> '$.boot' AS boot
+FROM (SELECT key, CAST(value AS TEXT) AS body FROM entry
       WHERE key >= x'03' AND key < x'04' AND json_valid(CAST(value AS TEXT)));
 
 CREATE VIEW tenure_ticket_rows AS
-SELECT created AS token, json
-FROM (SELECT created, CAST(value AS TEXT) AS json FROM entry
+SELECT coalesce(body ->> '$.number', created) AS token, json
+FROM (SELECT created, CAST(value AS TEXT) AS body FROM entry
       WHERE key >= x'01' AND key < x'03' AND json_valid(CAST(value AS TEXT)))
-WHERE json_type(json, '$.claims') = 'array';
+WHERE json_type(body, '$.claims') = 'array';
 
 CREATE VIEW tenure_claims AS
 SELECT token,
@@ -51,7 +52,7 @@ SELECT token,
        claim.value ->> '$[0]' AS path,
        claim.value ->> '$[1]' AS in_group,
        claim.value ->> '$[2]' AS permits
-FROM tenure_ticket_rows, json_each(json, '$.claims') AS claim;
+FROM tenure_ticket_rows, json_each(body, '$.claims') AS claim;
 
 CREATE VIEW tenure_tickets AS
 WITH claims AS MATERIALIZED (SELECT * FROM tenure_claims),
@@ -72,17 +73,17 @@ SELECT ticket.token AS token,
        claim.path AS path,
        coalesce(claim.in_group, 'exclusive') AS mode,
        claim.permits AS "limit",
-       ticket.json ->> '$.owner' AS owner,
+       ticket.body ->> '$.owner' AS owner,
        session.host AS host,
        session.pid AS pid,
-       coalesce(ticket.json ->> '$.label', session.label) AS label,
-       strftime('%Y-%m-%dT%H:%M:%fZ', (ticket.json ->> '$.since') / 1e9, 'unixepoch') AS since,
-       strftime('%Y-%m-%dT%H:%M:%fZ', (ticket.json ->> '$.deadline') / 1e9, 'unixepoch')
+       coalesce(ticket.body ->> '$.label', session.label) AS label,
+       strftime('%Y-%m-%dT%H:%M:%fZ', (ticket.body ->> '$.since') / 1e9, 'unixepoch') AS since,
+       strftime('%Y-%m-%dT%H:%M:%fZ', (ticket.body ->> '$.deadline') / 1e9, 'unixepoch')
          AS deadline,
        ticket.token NOT IN (SELECT token FROM blocked) AS granted
 FROM tenure_ticket_rows AS ticket
 JOIN claims AS claim ON claim.token = ticket.token
-LEFT JOIN tenure_sessions AS session ON session.session = ticket.json ->> '$.session'
+LEFT JOIN tenure_sessions AS session ON session.session = ticket.body ->> '$.session'
 ORDER BY ticket.token, claim.number;
 
 CREATE VIEW tenure_holders AS SELECT * FROM tenure_tickets WHERE granted;

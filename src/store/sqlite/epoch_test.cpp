@@ -1,0 +1,183 @@
+// Revisions never come twice: epochs, lost side files, copies, and the count that runs out.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "store/session_entry.hpp"
+#include "store/sqlite/opening.hpp"
+#include "store/sqlite/sqlite_test.hpp"
+
+namespace tenure::sqlite {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::uint64_t epoch(Revision revision) { return revision.value >> count_bits; }
+
+SqliteOptions after_boot(std::string boot) {
+  SqliteOptions options = alone();
+  options.boot = std::move(boot);
+  return options;
+}
+
+struct SqliteEpoch : ::testing::Test {
+  Directory directory;
+  fs::path path = directory / "app.db";
+  fs::path side = directory / "app.db-tenure";
+};
+
+TEST_F(SqliteEpoch, StaysWithinABoot) {
+  const Revision first = put(*open_sqlite(path, alone()), "a");
+  const Revision second = put(*open_sqlite(path, alone()), "a");
+  EXPECT_EQ(second.value, first.value + 1);
+  EXPECT_GT(epoch(first), 1'700'000'000U);
+  EXPECT_GT(static_cast<std::int64_t>(first.value), 0);
+}
+
+TEST_F(SqliteEpoch, RisesWithABoot) {
+  const Revision first = put(*open_sqlite(path, after_boot("one")), "a");
+  const Revision second = put(*open_sqlite(path, after_boot("two")), "a");
+  const Revision third = put(*open_sqlite(path, after_boot("two")), "a");
+  EXPECT_GT(epoch(second), epoch(first));
+  EXPECT_EQ(epoch(third), epoch(second));
+}
+
+TEST_F(SqliteEpoch, RisesWhereTheBootCantBeKnown) {
+  const Revision first = put(*open_sqlite(path, after_boot("")), "a");
+  const Revision second = put(*open_sqlite(path, after_boot("")), "a");
+  EXPECT_GT(epoch(second), epoch(first));
+}
+
+TEST_F(SqliteEpoch, RisesForEverybodyWhoHasItOpen) {
+  const auto store = open_sqlite(path, after_boot("one"));
+  const Revision first = put(*store, "a");
+  const auto other = open_sqlite(path, after_boot("two"));
+  const Revision second = put(*store, "a");
+  EXPECT_GT(epoch(second), epoch(first));
+  EXPECT_EQ(put(*other, "a").value, second.value + 1);
+}
+
+TEST_F(SqliteEpoch, RisesInACopy) {
+  const Revision first = put(*open_sqlite(path, alone()), "a");
+  fs::copy_file(path, directory / "copy.db");
+  fs::copy_file(side, directory / "copy.db-tenure");
+  EXPECT_GT(epoch(put(*open_sqlite(directory / "copy.db"), "a")), epoch(first));
+}
+
+TEST_F(SqliteEpoch, RisesWhenABackupWasPutBack) {
+  std::ignore = put(*open_sqlite(path, after_boot("one")), "a");
+  fs::copy_file(path, directory / "backup");
+  const Revision lost = put(*open_sqlite(path, after_boot("two")), "a");
+  fs::copy_file(directory / "backup", path, fs::copy_options::overwrite_existing);
+  EXPECT_GT(epoch(put(*open_sqlite(path, after_boot("two")), "a")), epoch(lost));
+}
+
+TEST_F(SqliteEpoch, RisesBeforeTheCountRunsOut) {
+  const auto store = open_sqlite(path, alone());
+  const auto other = open_sqlite(path, alone());
+  Revision last = put(*store, "a");
+  {
+    SideFile mapped{side, {::geteuid(), ::getegid(), 0600}};
+    mapped.header().last.store((epoch(last) << count_bits) + count_mask - 3);
+    mapped.done();
+  }
+  const std::uint64_t old = epoch(last);
+  for (int i = 0; i < 10; ++i) {
+    const Revision next = put(i % 2 == 0 ? *store : *other, "a");
+    EXPECT_GT(next, last);
+    last = next;
+  }
+  EXPECT_GT(epoch(last), old);
+  EXPECT_EQ(epoch(put(*open_sqlite(path, alone()), "a")), epoch(last));
+}
+
+TEST_F(SqliteEpoch, ASideFileMayBeLostWhenNobodyNeedsIt) {
+  const Revision first = put(*open_sqlite(path, alone()), "a");
+  fs::remove(side);
+  EXPECT_GT(epoch(put(*open_sqlite(path, alone()), "a")), epoch(first));
+}
+
+TEST_F(SqliteEpoch, ASideFileLostWithSessionsIsAnError) {
+  auto store = open_sqlite(path, alone());
+  auto session = store->open_session({});
+  const std::string key = std::string{session_prefix} + session->id();
+  const std::string entry = value_of(*store, key);
+  put(*store, std::string{"\x01ticket", 7}, R"({"session":")" + session->id() + "\"}");
+  put(*store, "mine", "1");
+  session.reset();
+  put(*store, key, entry);  // As it is when its process is there no more, or can't be seen.
+  store.reset();
+  fs::remove(side);
+  const auto before = directory.contents();
+  EXPECT_NE(refusal(path).find("tenure doctor --new-epoch"), std::string::npos) << refusal(path);
+  EXPECT_EQ(directory.contents(), before);
+  EXPECT_NE(refusal(path, after_boot(stores::boot_id())), "opened");
+
+  SqliteOptions repair;
+  repair.new_epoch = true;
+  store = open_sqlite(path, repair);
+  EXPECT_EQ(value_of(*store, key), "none");
+  EXPECT_TRUE(read(*store, Range::prefix("\x01")).empty());
+  EXPECT_EQ(value_of(*store, "mine"), "1");
+  store.reset();
+  EXPECT_EQ(refusal(path), "opened");
+}
+
+TEST_F(SqliteEpoch, ASideFileLostBeforeABootIsNone) {
+  {
+    auto store = open_sqlite(path, alone());
+    const auto session = store->open_session({});
+    put(*store, std::string{session_prefix} + "4000000000000001", R"({"boot":"an old one"})");
+  }
+  fs::remove(side);
+  EXPECT_EQ(refusal(path), "opened");
+}
+
+TEST_F(SqliteEpoch, TheRepairLeavesWhoLives) {
+  const auto store = open_sqlite(path, alone());
+  const auto session = store->open_session({});
+  const std::string ticket = R"({"session":")" + session->id() + "\"}";
+  put(*store,
+      "\x01"
+      "alive",
+      ticket);
+  put(*store,
+      "\x01"
+      "dead",
+      R"({"session":"4000000000000001"})");
+  conformance::Bell bell;
+  WatchFor what;
+  what.ranges.push_back(
+      Range::key("\x01"
+                 "dead"));
+  what.after = store->apply({}).revision;
+  const auto watch = store->watch(what, bell.notice());
+  SqliteOptions repair;
+  repair.new_epoch = true;
+  std::ignore = open_sqlite(path, repair);
+  bell.wait();
+  EXPECT_EQ(value_of(*store,
+                     "\x01"
+                     "alive"),
+            ticket);
+  EXPECT_EQ(value_of(*store,
+                     "\x01"
+                     "dead"),
+            "none");
+  EXPECT_TRUE(store->alive(session->id()));
+}
+
+TEST_F(SqliteEpoch, TheClockGoesOn) {
+  const auto store = open_sqlite(path, after_boot("one"));
+  const Instant before = store->now();
+  const auto other = open_sqlite(path, after_boot("one"));
+  EXPECT_GE(other->now(), before);
+  const auto unknown = open_sqlite(path, after_boot(""));
+  EXPECT_GE(unknown->now(), before);
+}
+
+}  // namespace
+}  // namespace tenure::sqlite

@@ -1,0 +1,259 @@
+// What is left when the power fails: a file system for SQLite that remembers, for each file, what
+// was synced, and at the "power loss" takes back what was not: all of it, or the writes after a
+// random one, as a disk that reorders may.
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "store/sqlite/sqlite_test.hpp"
+
+namespace tenure::sqlite {
+namespace {
+
+// The bytes of one file that would survive, and the writes that might.
+struct Disk {
+  struct Change {
+    sqlite3_int64 offset;
+    std::string bytes;  // Of a write;
+    bool cut = false;   // or the file was cut to `offset`.
+  };
+  std::string synced;
+  std::vector<Change> since;
+
+  static void make(std::string& file, const Change& change) {
+    const auto offset = static_cast<std::size_t>(change.offset);
+    if (change.cut) {
+      file.resize(offset);
+      return;
+    }
+    if (file.size() < offset + change.bytes.size()) file.resize(offset + change.bytes.size());
+    std::ranges::copy(change.bytes, file.begin() + change.offset);
+  }
+  void sync() {
+    for (const Change& change : since) make(synced, change);
+    since.clear();
+  }
+};
+
+class PowerLossVfs {
+ public:
+  static constexpr const char* name = "tenure-power-loss";
+
+  static PowerLossVfs& instance() {
+    static auto* const vfs = new PowerLossVfs;
+    return *vfs;
+  }
+
+  // Every file becomes what was synced, and some of what was written since.
+  void lose_power(std::mt19937& random) {
+    const std::scoped_lock lock{mutex_};
+    for (auto& [path, disk] : disks_) {
+      std::string left = disk.synced;
+      const auto kept = std::uniform_int_distribution<std::size_t>{0, disk.since.size()}(random);
+      const bool in_order = random() % 2 == 0;
+      for (std::size_t i = 0; i < disk.since.size(); ++i) {
+        if (in_order ? i < kept : random() % 2 == 0) Disk::make(left, disk.since[i]);
+      }
+      if (!std::filesystem::exists(path)) continue;
+      std::ofstream{path, std::ios::binary | std::ios::trunc} << left;
+    }
+    disks_.clear();
+  }
+
+ private:
+  // SQLite gives us szOsFile bytes: ours, then the real file.
+  struct File {
+    sqlite3_file base;
+    const char* path;  // Null: not one that matters after a boot.
+  };
+  static sqlite3_file* real(sqlite3_file* file) {
+    return reinterpret_cast<sqlite3_file*>(reinterpret_cast<File*>(file) + 1);
+  }
+  static sqlite3_vfs* real(sqlite3_vfs* vfs) { return static_cast<sqlite3_vfs*>(vfs->pAppData); }
+  static Disk* disk(sqlite3_file* file) {
+    const char* const path = reinterpret_cast<File*>(file)->path;
+    return path == nullptr ? nullptr : &instance().disks_[path];
+  }
+
+  PowerLossVfs() {
+    sqlite3_vfs* const under = sqlite3_vfs_find(nullptr);
+    vfs_ = *under;
+    vfs_.szOsFile = static_cast<int>(sizeof(File)) + under->szOsFile;
+    vfs_.zName = name;
+    vfs_.pNext = nullptr;
+    vfs_.pAppData = under;
+    vfs_.xOpen = open;
+    vfs_.xDelete = [](sqlite3_vfs* vfs, const char* path, int sync) {
+      const std::scoped_lock lock{instance().mutex_};
+      instance().disks_.erase(path);
+      return real(vfs)->xDelete(real(vfs), path, sync);
+    };
+    vfs_.xAccess = [](sqlite3_vfs* v, const char* p, int flags, int* out) {
+      return real(v)->xAccess(real(v), p, flags, out);
+    };
+    vfs_.xFullPathname = [](sqlite3_vfs* v, const char* p, int size, char* out) {
+      return real(v)->xFullPathname(real(v), p, size, out);
+    };
+    make_methods();
+    sqlite3_vfs_register(&vfs_, 0);
+  }
+
+  static int open(sqlite3_vfs* vfs, const char* path, sqlite3_file* file, int flags, int* out) {
+    auto* const own = reinterpret_cast<File*>(file);
+    own->base.pMethods = nullptr;
+    own->path = nullptr;
+    const int code = real(vfs)->xOpen(real(vfs), path, real(file), flags, out);
+    if (code != SQLITE_OK) return code;
+    constexpr int lasting = SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_WAL;
+    if (path != nullptr && (flags & lasting) != 0) {
+      const std::scoped_lock lock{instance().mutex_};
+      const auto [at, is_new] = instance().disks_.try_emplace(path);
+      own->path = at->first.c_str();
+      // Whatever is there already was there before the power came on.
+      if (is_new) at->second.synced = whole(path);
+    }
+    own->base.pMethods = &instance().methods_;
+    return SQLITE_OK;
+  }
+  static std::string whole(const char* path) {
+    std::ifstream file{path, std::ios::binary};
+    return {std::istreambuf_iterator<char>{file}, {}};
+  }
+
+  void make_methods() {
+    methods_.iVersion = 2;  // Shared memory, but no mapped reads: those would go past us.
+    methods_.xClose = [](sqlite3_file* f) { return real(f)->pMethods->xClose(real(f)); };
+    methods_.xRead = [](sqlite3_file* f, void* to, int size, sqlite3_int64 at) {
+      return real(f)->pMethods->xRead(real(f), to, size, at);
+    };
+    methods_.xWrite = [](sqlite3_file* f, const void* from, int size, sqlite3_int64 at) {
+      const std::scoped_lock lock{instance().mutex_};
+      if (Disk* const it = disk(f)) {
+        it->since.push_back(
+            {at, {static_cast<const char*>(from), static_cast<std::size_t>(size)}, false});
+      }
+      return real(f)->pMethods->xWrite(real(f), from, size, at);
+    };
+    methods_.xTruncate = [](sqlite3_file* f, sqlite3_int64 size) {
+      const std::scoped_lock lock{instance().mutex_};
+      if (Disk* const it = disk(f)) it->since.push_back({size, {}, true});
+      return real(f)->pMethods->xTruncate(real(f), size);
+    };
+    methods_.xSync = [](sqlite3_file* f, int flags) {
+      const std::scoped_lock lock{instance().mutex_};
+      if (Disk* const it = disk(f)) it->sync();
+      return real(f)->pMethods->xSync(real(f), flags);
+    };
+    methods_.xFileSize = [](sqlite3_file* f, sqlite3_int64* out) {
+      return real(f)->pMethods->xFileSize(real(f), out);
+    };
+    methods_.xLock = [](sqlite3_file* f, int how) {
+      return real(f)->pMethods->xLock(real(f), how);
+    };
+    methods_.xUnlock = [](sqlite3_file* f, int how) {
+      return real(f)->pMethods->xUnlock(real(f), how);
+    };
+    methods_.xCheckReservedLock = [](sqlite3_file* f, int* out) {
+      return real(f)->pMethods->xCheckReservedLock(real(f), out);
+    };
+    methods_.xFileControl = [](sqlite3_file* f, int what, void* with) {
+      return real(f)->pMethods->xFileControl(real(f), what, with);
+    };
+    methods_.xSectorSize = [](sqlite3_file* f) { return real(f)->pMethods->xSectorSize(real(f)); };
+    methods_.xDeviceCharacteristics = [](sqlite3_file* f) {
+      return real(f)->pMethods->xDeviceCharacteristics(real(f));
+    };
+    methods_.xShmMap = [](sqlite3_file* f, int page, int size, int extend, void volatile** out) {
+      return real(f)->pMethods->xShmMap(real(f), page, size, extend, out);
+    };
+    methods_.xShmLock = [](sqlite3_file* f, int at, int n, int flags) {
+      return real(f)->pMethods->xShmLock(real(f), at, n, flags);
+    };
+    methods_.xShmBarrier = [](sqlite3_file* f) { real(f)->pMethods->xShmBarrier(real(f)); };
+    methods_.xShmUnmap = [](sqlite3_file* f, int remove) {
+      return real(f)->pMethods->xShmUnmap(real(f), remove);
+    };
+  }
+
+  std::mutex mutex_;
+  sqlite3_vfs vfs_{};
+  sqlite3_io_methods methods_{};
+  std::map<std::string, Disk> disks_;
+};
+
+// What a process tells the one that looks at the ruins: through a file, as its memory is gone.
+struct Told {
+  std::uint64_t revision = 0;
+  std::string durable;  // The last key that was written with full durability.
+};
+
+// A run of the machine, in a process of its own: closing the store would sync everything.
+int run_machine(const std::filesystem::path& path, const std::filesystem::path& report,
+                unsigned seed, int round) {
+  std::mt19937 random{seed};
+  SqliteOptions options = alone();
+  std::ignore = PowerLossVfs::instance();
+  options.vfs = PowerLossVfs::name;
+  options.boot = "boot " + std::to_string(round);
+  const auto store = open_sqlite(path, options);
+  Told told;
+  const int applies = std::uniform_int_distribution<int>{0, 400}(random);
+  for (int i = 0; i < applies; ++i) {
+    const std::string key = "r" + std::to_string(round) + "/" + std::to_string(i);
+    const bool full = random() % 16 == 0;
+    const std::string value(random() % 3000, 'v');
+    told.revision = put(*store, key, value, full ? Durability::full : Durability::relaxed).value;
+    if (full) told.durable = key;
+  }
+  PowerLossVfs::instance().lose_power(random);
+  std::ofstream{report} << told.revision << ' ' << told.durable << '\n';
+  return 0;
+}
+
+TEST(SqlitePowerLoss, KeepsWhatWasDurableAndRepeatsNoRevision) {
+  const unsigned seed = std::random_device{}();
+  std::printf("seed %u\n", seed);
+  const Directory directory;
+  const std::filesystem::path path = directory / "app.db";
+  Revision last;
+  std::vector<std::string> durable;
+  for (int round = 0; round < 25; ++round) {
+    Children machine;
+    machine.start(1, [&](std::size_t) {
+      return run_machine(path, directory / "report", seed + static_cast<unsigned>(round), round);
+    });
+    ASSERT_EQ(machine.exit_statuses(), std::vector{0}) << "round " << round;
+    Told told;
+    std::string key;
+    std::ifstream report{directory / "report"};
+    report >> told.revision >> key;
+    if (!key.empty()) durable.push_back(key);
+    last = std::max(last, Revision{told.revision});
+    // The index of the log is in memory that a boot clears.
+    std::filesystem::remove(directory / "app.db-shm");
+
+    SqliteOptions options = alone();
+    options.boot = "look " + std::to_string(round);
+    const auto store = open_sqlite(path, options);
+    for (const std::string& kept : durable) {
+      ASSERT_NE(value_of(*store, kept), "none") << kept << " in round " << round;
+    }
+    const Revision next = put(*store, "next");
+    ASSERT_GT(next, last);
+    last = next;
+  }
+}
+
+}  // namespace
+}  // namespace tenure::sqlite
