@@ -1,6 +1,7 @@
 #include "bench/program.hpp"
 
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/single_threaded.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -60,8 +62,10 @@ int wait_for(pid_t child) {
 
 pid_t fork_or_throw() {
   (void)std::fflush(stdout);
+  const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
+  if (child == 0) die_with(parent, SIGKILL);
   return child;
 }
 
@@ -126,15 +130,22 @@ std::vector<double> in_a_process(const std::function<std::vector<double>()>& mea
   return figures;
 }
 
+void die_with(pid_t parent, int signal) {
+  ::prctl(PR_SET_PDEATHSIG, signal);
+  if (::getppid() != parent) ::_exit(EXIT_FAILURE);
+}
+
 std::size_t cores() { return allowed_cores().size(); }
 
-void pin_to_core(std::size_t n) {
+void pin_to_core(std::size_t n, pid_t who) {
   // Those of the process, before its first thread was pinned.
   static const std::vector<int> allowed = allowed_cores();
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(allowed[n % allowed.size()], &set);
-  ::sched_setaffinity(0, sizeof set, &set);
+  if (::sched_setaffinity(who, sizeof set, &set) != 0) {
+    throw std::system_error(errno, std::generic_category(), "sched_setaffinity");
+  }
 }
 
 double resident_bytes() {

@@ -10,6 +10,8 @@
 // atomic operations. `Threads::never` is for the one figure that shows what that is worth.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <span>
 #include <string_view>
@@ -33,8 +35,12 @@ int run_program(int argc, char** argv, std::span<const Question> questions);
 // Figures of something done in a forked process. Throws std::runtime_error when that fails.
 [[nodiscard]] std::vector<double> in_a_process(const std::function<std::vector<double>()>& measure);
 
-// Keeps the calling thread on one core: the n-th of those that the process may use.
-void pin_to_core(std::size_t n);
+// For what was just forked: it is killed when `parent` goes, and at once if that has gone already.
+void die_with(pid_t parent, int signal);
+
+// Keeps the calling thread, or another process's first one, on one core: the n-th of those that
+// this process may use.
+void pin_to_core(std::size_t n, pid_t who = 0);
 [[nodiscard]] std::size_t cores();
 
 [[nodiscard]] double resident_bytes();

@@ -10,8 +10,6 @@ namespace tenure::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-// Long next to the clock and a cold start, short next to the time slice of the scheduler.
-constexpr std::chrono::microseconds round_time{500};
 constexpr std::chrono::microseconds brief_round_time{20};
 
 double nanoseconds(Clock::duration time) {
@@ -66,7 +64,7 @@ Spread spread_of(Samples samples) {
 }
 
 std::size_t Race::add(Work work) {
-  const std::uint64_t operations = fill(work, effort_.brief ? brief_round_time : round_time);
+  const std::uint64_t operations = fill(work, effort_.brief ? brief_round_time : round_);
   return add_round([work = std::move(work), operations] {
     return nanoseconds(time_of(work, operations)) / static_cast<double>(operations);
   });

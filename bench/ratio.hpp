@@ -9,6 +9,7 @@
 // Thread safety: none; one thread runs a race.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -54,7 +55,10 @@ class Race {
   using Work = std::function<void(std::uint64_t operations)>;
   using Round = std::function<double()>;  // One round; returns nanoseconds an operation.
 
-  explicit Race(Effort effort) noexcept : effort_(effort) {}
+  // A round is long next to the clock and a cold start, and short next to the time slice of the
+  // scheduler, unless what is timed has bouts of its own that a round must span.
+  explicit Race(Effort effort, std::chrono::microseconds round = std::chrono::microseconds{500})
+      : effort_(effort), round_(round) {}
 
   // What is to be timed: it does that many operations. Returns its place in samples().
   std::size_t add(Work work);
@@ -68,6 +72,7 @@ class Race {
 
  private:
   Effort effort_;
+  std::chrono::microseconds round_;
   std::vector<Round> rounds_;
   std::vector<Samples> samples_;
 };

@@ -36,17 +36,11 @@ def run_on_terminal(program, *arguments, **environment):
     return shown.decode()
 
 
-def refused(program, arguments, message):
+def refused(program, arguments, message, command=""):
     done = run(program, *arguments)
     assert done.returncode == 2, done
     assert done.stdout == "", done
-    assert done.stderr == f"tenure: {message}; see 'tenure --help'\n", done
-
-
-def help(program):
-    done = run(program, "--help")
-    assert (done.returncode, done.stderr) == (0, ""), done
-    assert re.search(r"^ +demo ", done.stdout, re.MULTILINE), done.stdout
+    assert done.stderr == f"tenure: {message}; see 'tenure {command}--help'\n", done
 
 
 def version(program):
@@ -82,10 +76,17 @@ def demo(program):
     assert evicted[:6] == ["┃ book/9", "┊ book/9", "┊ book/9", "evicted", "┃ book/9",
                            "done"], evicted
     assert "10000 of 10000 in line went through in order" in out
-    assert out.endswith(" Read on in examples/README.md\n")
+    processes = scene("Four processes")
+    assert re.findall(r"[┃┊] deploy/prod", processes) == ["┃ deploy/prod"] + 3 * ["┊ deploy/prod"]
+    pids = re.findall(r"process (\d+) +[┃┊]", processes)
+    killed = re.findall(r"process (\d+) +SIGKILL; process (\d+) has the lock [\d.]+ (?:µs|ms|s) "
+                        r"later", processes)
+    assert killed == list(zip(pids, pids[1:])), processes
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+    assert out.endswith("\nRead on in docs/cli.md and examples/README.md\n")
 
 
-def colours(program):
+def demo_colours(program):
     assert ESCAPE in run_on_terminal(program, "demo")
     assert ESCAPE not in run_on_terminal(program, "demo", NO_COLOR="1")
     assert ESCAPE in run_on_terminal(program, "demo", NO_COLOR="")
@@ -102,11 +103,70 @@ def bad_command(program):
 
 def bad_option(program):
     refused(program, ["--loud"], "unknown option --loud")
-    refused(program, ["demo", "--loud"], "unknown option --loud")
+    refused(program, ["demo", "--loud"], "unknown option --loud", "demo ")
+    refused(program, ["run", "a", "--shared", "--permits", "2", "--", "true"],
+            "choose one of --shared, --group and --permits", "run ")
+    refused(program, ["run", "a", "--try", "--timeout", "1s", "--", "true"],
+            "choose one of --try and --timeout", "run ")
 
 
 def bad_argument(program):
-    refused(program, ["demo", "now"], "unexpected argument now")
+    refused(program, ["demo", "now"], "unexpected argument now", "demo ")
+    refused(program, ["run", "--", "true"], "no PATH given", "run ")
+    refused(program, ["run", "a"], "no command given: write it behind --", "run ")
+    refused(program, ["run", "a", "--"], "no command given: write it behind --", "run ")
+    refused(program, ["show"], "no PATH given", "show ")
+    refused(program, ["evict", "first"],
+            "TOKEN takes a number from 1 to 18446744073709551615, not 'first'", "evict ")
+    refused(program, ["completions", "csh"], "completions are for bash, zsh or fish",
+            "completions ")
+
+
+def bad_value(program):
+    refused(program, ["ls", "--space"], "--space needs a value", "ls ")
+    refused(program, ["ls", "--space", ""], "--space needs a value", "ls ")
+    refused(program, ["run", "a", "--permits", "0", "--", "true"],
+            "--permits takes a number from 1 to 1000000000, not '0'", "run ")
+    refused(program, ["run", "a", "-E", "256", "--", "true"],
+            "-E takes a number from 0 to 255, not '256'", "run ")
+    refused(program, ["run", "a", "--label", "x" * 257, "--", "true"],
+            "--label takes at most 256 bytes", "run ")
+    refused(program, ["bench", "--mode", "loud"], "--mode is exclusive, shared or permits",
+            "bench ")
+    refused(program, ["bench", "--processes", "9"], "more --processes than --clients", "bench ")
+
+
+def bad_path(program):
+    refused(program, ["ls", "a//b"],
+            'bad path "a//b" at byte 2: an empty segment is written ""', "ls ")
+    done = run(program, "run", "a b\x1b[2J", "--", "true")
+    assert done.returncode == 2 and "at byte 1: a space is written %20" in done.stderr, done
+    assert ESCAPE not in done.stderr, done
+
+
+def durations(program):
+    def bad(text, why):
+        refused(program, ["run", "a", "--timeout", text, "--", "true"],
+                f"--timeout: '{text}' is no duration: {why}", "run ")
+
+    units = "use ms, s, m, h or d"
+    example = "write something like 500ms, 10s, 5m, 2h, 1d or 1h30m"
+    bad("10", f"'10' has no unit; {units}")
+    bad("5y", f"unknown unit 'y'; {units}")
+    bad("1.5s", f"unknown unit '.'; {units}")
+    bad("s", example)
+    bad("-5s", f"{example}")
+    bad("30m1h", "larger units come first, and each only once")
+    bad("1s1s", "larger units come first, and each only once")
+    bad("36526d", "the longest is a hundred years")
+    bad("36525d1ms", "the longest is a hundred years")
+    bad("99999999999999999999999s", "the longest is a hundred years")
+    refused(program, ["run", "a", "--max-hold", "0s", "--", "true"],
+            "--max-hold must be longer than nothing", "run ")
+    # What is right gets as far as the command, which is missing.
+    for text in ("0s", "500ms", "10s", "5m", "2h", "1d", "1h30m", "1d2h3m4s5ms", "36525d"):
+        done = run(program, "run", "a", "--timeout", text, "--", "/no/such/command")
+        assert done.returncode == 127, done
 
 
 if __name__ == "__main__":

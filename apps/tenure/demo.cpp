@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <exception>
 
+#include "contenders.hpp"
 #include "stage.hpp"
 #include "tenure/tenure.hpp"
 
@@ -121,7 +122,10 @@ int demo(const Terminal& terminal) {
   a_deadlock(terminal);
   an_eviction(terminal);
   coroutines(terminal);
-  fmt::print("\nShown: order, trees, permits, deadlock, eviction. Read on in examples/README.md\n");
+  show_contenders(terminal);
+  fmt::print(
+      "\nShown: order, trees, permits, deadlock, eviction, death of a process."
+      "\nRead on in docs/cli.md and examples/README.md\n");
   return 0;
 }
 

@@ -5,7 +5,7 @@
 
 namespace tenure::cli {
 
-// Prints to standard output, for about two seconds. Returns the exit status.
+// Prints to standard output, for about three seconds. Returns the exit status.
 int demo(const Terminal& terminal);
 
 }  // namespace tenure::cli

@@ -1,55 +1,92 @@
 // The command line. One file a subcommand; this one finds out which.
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <unistd.h>
 
-#include <CLI/CLI.hpp>
+#include <clocale>
 #include <cstdio>
 #include <exception>
 #include <string>
-#include <vector>
 
+#include "bench.hpp"
+#include "cli.hpp"
+#include "contenders.hpp"
 #include "demo.hpp"
+#include "exit_status.hpp"
+#include "list.hpp"
+#include "operate.hpp"
+#include "run.hpp"
 #include "terminal.hpp"
+#include "watch.hpp"
 
+namespace tenure::cli {
 namespace {
 
-constexpr int exit_usage = 2;
-constexpr int exit_failure = 1;
-
-// One line: what is wrong, and where to look.
-std::string explain(const CLI::App& app, const CLI::ParseError& error) {
-  if (const std::vector<std::string> rest = app.remaining(true); !rest.empty()) {
-    if (rest.front().starts_with('-')) return "unknown option " + rest.front();
-    return (app.get_subcommands().empty() ? "unknown command " : "unexpected argument ") +
-           rest.front();
-  }
-  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) return "no command given";
-  return error.what();
+int print(const std::string& text) {
+  fmt::print("{}", text);
+  return exit_ok;
 }
 
-int run(int argc, const char* const* argv) {
-  CLI::App app{"Tenure: who holds what, for how long, and who is next.", "tenure"};
-  app.set_version_flag("--version", "tenure " TENURE_VERSION);
-  app.require_subcommand(1);
-  app.add_subcommand("demo", "Show what a lock space does, live, in a few seconds");
+// One overload a subcommand.
+struct Perform {
+  Terminal terminal = Terminal::detect();
+
+  int operator()(const PrintOptions& options) const { return print(options.text); }
+  int operator()(const RunOptions& options) const { return run(options); }
+  int operator()(const EvictOptions& options) const { return evict(options); }
+  int operator()(const BenchOptions& options) const { return bench(options); }
+  int operator()(const ContenderOptions& options) const { return contend(options); }
+  int operator()(const CompletionsOptions& options) const {
+    return print(completions(manual(), options.shell));
+  }
+  int operator()(const ManOptions& /*options*/) const {
+    return print(manual_page(manual(), TENURE_VERSION));
+  }
+  int operator()(const LsOptions& options) const { return ls(options, terminal); }
+  int operator()(const TreeOptions& options) const { return tree(options, terminal); }
+  int operator()(const ShowOptions& options) const { return show(options, terminal); }
+  int operator()(const WatchOptions& options) const { return watch(options, terminal); }
+  int operator()(const DoctorOptions& options) const { return doctor(options, terminal); }
+  int operator()(const DemoOptions& /*options*/) const { return demo(terminal); }
+};
+
+// A descriptor below 3 that is missing would be given to the next file, and messages written into
+// that. A command that is run finds them missing as before.
+void fill_standard_descriptors() {
+  for (;;) {
+    const int number = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (number < 0) return;
+    if (number > STDERR_FILENO) {
+      ::close(number);
+      return;
+    }
+  }
+}
+
+int perform(int argc, const char* const* argv) {
+  fill_standard_descriptors();
+  // For the width of characters, which are always UTF-8 here. A command that is run has its own.
+  (void)std::setlocale(LC_CTYPE, "C.UTF-8");  // NOLINT(concurrency-mt-unsafe): no other threads yet
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    fmt::print(stderr, "tenure: {}; see 'tenure --help'\n", explain(app, error));
+    return std::visit(Perform{}, parse_arguments(argc, argv));
+  } catch (const UsageError& error) {
+    fmt::print(stderr, "tenure: {}; see 'tenure {}--help'\n", error.what(),
+               error.command.empty() ? "" : error.command + " ");
     return exit_usage;
   }
-  return tenure::cli::demo(tenure::cli::Terminal::detect());
 }
 
 }  // namespace
+}  // namespace tenure::cli
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    const int status = tenure::cli::perform(argc, argv);
+    return std::fflush(stdout) == 0 ? status : tenure::cli::exit_failure;
   } catch (const std::exception& error) {
     std::fputs("tenure: ", stderr);
-    std::fputs(error.what(), stderr);
+    std::fputs(tenure::cli::printable(error.what()).c_str(), stderr);
     std::fputs("\n", stderr);
-    return exit_failure;
+    return tenure::cli::exit_failure;
   }
 }

@@ -234,6 +234,8 @@ class Store {
 // "memory:" a new one in this process; "sqlite:PATH" one file, for every process of this machine.
 // Throws Error for a URL that names none, StoreError where the store can't be opened.
 [[nodiscard]] std::shared_ptr<Store> store(std::string_view url);
+// Whether a URL is of a kind that store() knows.
+[[nodiscard]] bool is_store(std::string_view url) noexcept;
 
 // What `tenure doctor --new-epoch` does, after a backup was restored in place or the file beside
 // the database was lost: revisions begin above all that were ever given, and what dead sessions

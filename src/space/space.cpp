@@ -29,7 +29,11 @@ constexpr auto abandon = [](detail::Backend* backend) { backend->abandon(); };
 }  // namespace
 
 Space open(std::string_view url) {
-  if (url != "local:") return open(store(url));
+  if (is_store(url)) return open(store(url));
+  if (url != "local:") {
+    throw Error("'" + std::string{url} +
+                "' names no space: use local: (this process) or sqlite:PATH (this machine)");
+  }
   return Space{std::shared_ptr<detail::Backend>{new local::LocalSpace, abandon}};
 }
 

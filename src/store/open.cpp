@@ -15,6 +15,10 @@ constexpr std::string_view sqlite_scheme = "sqlite:";
 
 }  // namespace
 
+bool is_store(std::string_view url) noexcept {
+  return url == "memory:" || url.starts_with(sqlite_scheme);
+}
+
 std::shared_ptr<Store> store(std::string_view url) {
   if (url == "memory:") return std::make_shared<MemoryStore>();
   if (url.starts_with(sqlite_scheme)) {

@@ -41,7 +41,7 @@ FROM (SELECT key, CAST(value AS TEXT) AS body FROM entry
       WHERE key >= x'03' AND key < x'04' AND json_valid(CAST(value AS TEXT)));
 
 CREATE VIEW tenure_ticket_rows AS
-SELECT coalesce(body ->> '$.number', created) AS token, json
+SELECT coalesce(body ->> '$.number', created) AS token, body
 FROM (SELECT created, CAST(value AS TEXT) AS body FROM entry
       WHERE key >= x'01' AND key < x'03' AND json_valid(CAST(value AS TEXT)))
 WHERE json_type(body, '$.claims') = 'array';
