@@ -157,8 +157,6 @@ Connection::Connection(const Place& place, Mode mode) : place_(place) {
   database_.reset(database);
   if (code != SQLITE_OK) fail(code, "open");
   sqlite3_busy_timeout(database, patience_ms);
-  // Tenure's views need nothing that a stranger's schema could abuse.
-  sqlite3_db_config(database, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   if (mode == Mode::relaxed) execute("PRAGMA synchronous=NORMAL");
   if (mode == Mode::full) execute("PRAGMA synchronous=FULL");
 }

@@ -66,6 +66,9 @@ class PowerLossVfs {
         if (in_order ? i < kept : random() % 2 == 0) Disk::make(left, disk.since[i]);
       }
       if (!std::filesystem::exists(path)) continue;
+      std::printf("D %s synced %zu since %zu left %zu %02x\n", path.c_str(), disk.synced.size(),
+                  disk.since.size(), left.size(), left.empty() ? 0 : left[0]);
+      fflush(stdout);
       std::ofstream{path, std::ios::binary | std::ios::trunc} << left;
     }
     disks_.clear();

@@ -64,7 +64,7 @@ TEST_F(SqliteViews, TellWhoHoldsWhat) {
           " import 2023-11-14T22:13:20.500Z 2023-11-14T22:13:21.000Z 1\n");
   EXPECT_EQ(rows(directory / "app.db",
                  "SELECT token = created FROM tenure_holders, entry "
-                 "WHERE key >= x'01' AND key < x'02' AND value LIKE '%claims%'"),
+                 "WHERE key >= x'01' AND key < x'02' AND CAST(value AS TEXT) LIKE '%claims%'"),
             "1\n");
 }
 
