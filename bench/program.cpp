@@ -72,7 +72,12 @@ pid_t fork_or_throw() {
 bool answered(const Question& question, Effort effort) {
   const pid_t child = fork_or_throw();
   if (child == 0) std::exit(ask(question, effort));  // NOLINT(concurrency-mt-unsafe)
-  return wait_for(child) == 0;
+  const int status = wait_for(child);
+  if (WIFSIGNALED(status)) {
+    (void)std::fprintf(stderr, "'%s' was ended by signal %d\n", std::string{question.name}.c_str(),
+                       WTERMSIG(status));
+  }
+  return status == 0;
 }
 
 int run(std::string_view program, std::span<char*> arguments, std::span<const Question> questions) {

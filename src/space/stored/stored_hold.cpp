@@ -109,8 +109,9 @@ void StoredSpace::watch_hold(const RecordRef& record) noexcept {
     what.ranges.push_back(Range::key(key));
     if (outcome.reads.front().empty()) {
       const base::Mutex::Scoped lock{mutex_};
-      is_lost = record->first_key() == key;  // Or it was just downgraded, and is elsewhere.
-      if (!is_lost) what.until = store_->now();
+      // Or it was just downgraded, and is elsewhere.
+      is_lost = !record->moving && record->first_key() == key;
+      if (!is_lost) what.until = store_->now() + 1ms;
     } else {
       const Row row = parse_row(outcome.reads.front().front()).row.value_or(Row{});
       if (row.deadline.has_value()) {

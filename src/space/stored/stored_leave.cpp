@@ -123,10 +123,29 @@ void StoredSpace::retry() noexcept {
   leave();
 }
 
+// Between the commit that moves a ticket's entry and the record that knows of it, who looks for the
+// entry at its old key must not take the hold for lost.
+class StoredSpace::Moving {
+ public:
+  Moving(StoredSpace& space, Record& record) : space_(space), record_(record) { set(true); }
+  Moving(const Moving&) = delete;
+  Moving& operator=(const Moving&) = delete;
+  ~Moving() { set(false); }
+
+ private:
+  void set(bool moving) {
+    const base::Mutex::Scoped lock{space_.mutex_};
+    record_.moving = moving;
+  }
+  StoredSpace& space_;
+  Record& record_;
+};
+
 void StoredSpace::downgrade(detail::Grant& grant, std::span<const Claim> claims) {
   check_open_for_hold();
   const RecordRef record = static_cast<Record*>(grant.ticket)->held;
   if (const auto fault = find_downgrade_fault(record->row.claims, claims)) throw BadRequest(*fault);
+  const Moving moving{*this, *record};
   for (;;) {
     Txn txn;
     if (!agree_on_limits(record->row.owner, claims, record->number, txn)) continue;

@@ -58,6 +58,7 @@ struct Record {
   std::uint64_t round = 0;                      // Counts the times that it began to watch.
   std::vector<std::unique_ptr<Watch>> watches;  // Of the last round.
   std::optional<std::stop_source> lost;         // Once somebody asked for it.
+  bool moving = false;                          // A downgrade takes it from one key to another.
 
   [[nodiscard]] std::string first_key() const { return row_key(row.claims.front(), number); }
 };
@@ -146,6 +147,7 @@ class StoredSpace final : public detail::Backend {
   // Leaving: stored_leave.cpp.
   [[nodiscard]] static Txn removal(const Record& record);
   [[nodiscard]] RecordRef take_back(const detail::Grant& grant) noexcept;
+  class Moving;
   void retry_later(Txn txn) noexcept;
   void retry() noexcept;
   void arm_retry() noexcept;

@@ -248,6 +248,7 @@ TEST_F(SqliteProcess, ASessionIsPassedOnOnlyOnPurpose) {
 TEST_F(SqliteProcess, AWriterMayBeKilledAnywhere) {
   const unsigned seed = std::random_device{}();
   std::printf("seed %u\n", seed);
+  std::fflush(stdout);
   std::mt19937 random{seed};
   Revision last;
   for (int round = 0; round < 15; ++round) {

@@ -1,0 +1,245 @@
+#include "cli.hpp"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "raw_options.hpp"
+#include "tenure/error.hpp"
+#include "terminal.hpp"
+
+namespace tenure::cli {
+namespace {
+
+struct Definitions {
+  CLI::App app{"Tenure: who holds what, for how long, and who is next.", "tenure"};
+  Raw raw;
+};
+
+// ---- What there is ----
+
+CLI::App* command(Definitions& in, const std::string& name, const std::string& summary) {
+  CLI::App* const app = in.app.add_subcommand(name, summary);
+  app->set_help_flag("-h,--help", "Print this help");
+  return app;
+}
+
+std::string refuse_nothing(const std::string& text) { return text.empty() ? "needs a value" : ""; }
+
+// The last one counts when it is given twice.
+void value(CLI::App* app, const std::string& name, std::string& to, const std::string& type,
+           const std::string& text) {
+  app->add_option(name, to, text)->type_name(type)->take_last()->check(refuse_nothing);
+}
+
+void space(CLI::App* app, Definitions& in) {
+  value(app, "--space", in.raw.space, "URL",
+        "The space: sqlite:FILE; without it TENURE_SPACE, then a file of this user");
+}
+
+void json(CLI::App* app, Definitions& in) {
+  app->add_flag("--json", in.raw.json, "Print one JSON document");
+}
+
+void define_run(Definitions& in) {
+  CLI::App* const app = command(in, "run", "Run a command while holding a lock");
+  app->add_option("PATH", in.raw.paths, "What to lock; several are granted together")
+      ->check(refuse_nothing)
+      ->required();
+  app->add_flag("--shared", in.raw.shared, "Share with all others that say --shared");
+  value(app, "--group", in.raw.group, "GROUP", "Share with all others of this group");
+  value(app, "--permits", in.raw.permits, "N", "At most N at a time, all saying --permits N");
+  app->add_flag("--try", in.raw.try_only, "Do not wait");
+  value(app, "--timeout", in.raw.timeout, "DURATION",
+        "Wait no longer than this (500ms, 10s, 5m, 2h, 1d, 1h30m)");
+  value(app, "--max-hold", in.raw.max_hold, "DURATION",
+        "End the command when it has had the lock for so long");
+  value(app, "-E", in.raw.code, "CODE", "Exit status when the lock was not had in time (75)");
+  value(app, "--label", in.raw.label, "TEXT", "For people who list the locks; the command's name");
+  app->add_flag("--quiet", in.raw.quiet, "Do not say that it waits, and for whom");
+  space(app, in);
+}
+
+void define_lists(Definitions& in) {
+  CLI::App* const ls = command(in, "ls", "List who holds and who waits");
+  ls->add_option("PATH", in.raw.path, "Only what touches this path")->check(refuse_nothing);
+  CLI::App* const tree = command(in, "tree", "Draw the locks as a tree");
+  tree->add_option("PATH", in.raw.path, "Only what touches this path")->check(refuse_nothing);
+  CLI::App* const show = command(in, "show", "Tell everything about the locks of a path");
+  show->add_option("PATH", in.raw.path, "At it, above it and below it")
+      ->check(refuse_nothing)
+      ->required();
+  CLI::App* const watch = command(in, "watch", "List, again and again, as it changes");
+  watch->add_option("PATH", in.raw.path, "Only what touches this path")->check(refuse_nothing);
+  for (CLI::App* const app : {ls, tree, show}) {
+    json(app, in);
+    space(app, in);
+  }
+  watch->add_flag("--json", in.raw.json, "Print one JSON document a line for each change");
+  space(watch, in);
+}
+
+void define_operations(Definitions& in) {
+  CLI::App* const evict = command(in, "evict", "Take a lock, or a place in line, away");
+  evict->add_option("TOKEN", in.raw.token, "As ls and show print it")->required();
+  evict->add_flag("--now", in.raw.now, "Without the second in which the holder is told");
+  json(evict, in);
+  space(evict, in);
+  CLI::App* const doctor = command(in, "doctor", "Examine a space and say what to do");
+  doctor->add_flag("--new-epoch", in.raw.new_epoch,
+                   "After restoring a backup: make sure that no token is given twice");
+  json(doctor, in);
+  space(doctor, in);
+}
+
+void define_bench(Definitions& in) {
+  CLI::App* const app = command(in, "bench", "Measure a space under load");
+  value(app, "--clients", in.raw.clients, "N", "Clients in all (4)");
+  value(app, "--processes", in.raw.processes, "P", "Processes that they are in (1)");
+  value(app, "--keys", in.raw.keys, "K", "Paths that they choose from (1)");
+  value(app, "--mode", in.raw.mode, "exclusive|shared|permits", "How they ask (exclusive)");
+  value(app, "--permits", in.raw.permits, "N", "How many at a time with --mode permits (2)");
+  value(app, "--seconds", in.raw.seconds, "S", "For how long (3)");
+  value(app, "--hold", in.raw.hold, "DURATION", "How long each holds (0s)");
+  json(app, in);
+  value(app, "--space", in.raw.space, "URL",
+        "The space: sqlite:FILE, memory: or local:; without it a temporary file");
+}
+
+void define_rest(Definitions& in) {
+  command(in, "demo", "Show what a lock space does, live, in a few seconds");
+  CLI::App* const completions = command(in, "completions", "Print completions for a shell");
+  completions->add_option("SHELL", in.raw.shell, "bash, zsh or fish")->required();
+  command(in, "man", "Print the manual page, for man -l -");
+  CLI::App* const contender = command(in, "demo-contender", "");
+  contender->group("");
+  contender->add_option("URL", in.raw.space)->required();
+  contender->add_option("PATH", in.raw.path)->required();
+}
+
+std::unique_ptr<Definitions> define() {
+  auto in = std::make_unique<Definitions>();
+  in->app.set_help_flag("-h,--help", "Print this help");
+  in->app.set_version_flag("--version", "tenure " TENURE_VERSION, "Print the version");
+  in->app.require_subcommand(1);
+  define_run(*in);
+  define_lists(*in);
+  define_operations(*in);
+  define_bench(*in);
+  define_rest(*in);
+  return in;
+}
+
+// ---- As data ----
+
+ManualOption manual_option(const CLI::Option& option) {
+  ManualOption out;
+  for (const std::string& name : option.get_snames()) out.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) out.names.push_back("--" + name);
+  if (option.get_expected_max() > 0) out.value = option.get_type_name();
+  out.text = option.get_description();
+  return out;
+}
+
+ManualCommand manual_command(const CLI::App& app) {
+  ManualCommand out;
+  out.name = app.get_name();
+  out.summary = app.get_description();
+  for (const CLI::Option* const option : app.get_options()) {
+    if (option->nonpositional()) {
+      out.options.push_back(manual_option(*option));
+    } else {
+      out.arguments.push_back({.name = option->get_name(true),
+                               .text = option->get_description(),
+                               .required = option->get_required(),
+                               .many = option->get_expected_max() > 1});
+    }
+  }
+  if (out.name == "run") {
+    out.arguments.push_back(
+        {.name = "-- COMMAND", .text = "What to run", .required = true, .many = true});
+  }
+  return out;
+}
+
+Manual manual_of(const CLI::App& app) {
+  Manual out;
+  out.summary = app.get_description();
+  out.options = manual_command(app).options;
+  for (const CLI::App* const sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!sub->get_group().empty()) out.commands.push_back(manual_command(*sub));
+  }
+  return out;
+}
+
+// ---- Parsing ----
+
+std::string subcommand_of(const CLI::App& app) {
+  const auto parsed = app.get_subcommands();
+  return parsed.empty() ? std::string{} : parsed.front()->get_name();
+}
+
+// One line: what is wrong.
+std::string explain(const CLI::App& app, const CLI::ParseError& error) {
+  if (const std::vector<std::string> rest = app.remaining(true); !rest.empty()) {
+    const std::string first = printable(rest.front());
+    if (first.starts_with('-')) return "unknown option " + first;
+    return (app.get_subcommands().empty() ? "unknown command " : "unexpected argument ") + first;
+  }
+  const std::string_view what = error.what();
+  const std::string_view subject = what.substr(0, what.find_first_of(": "));
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    return app.get_subcommands().empty() ? "no command given" : fmt::format("no {} given", subject);
+  }
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr ||
+      dynamic_cast<const CLI::ValidationError*>(&error) != nullptr) {
+    return fmt::format("{} needs a value", subject);
+  }
+  return printable(what);
+}
+
+std::string help_of(const CLI::App& app) {
+  const Manual all = manual_of(app);
+  const std::string name = subcommand_of(app);
+  const auto found = std::ranges::find(all.commands, name, &ManualCommand::name);
+  return found == all.commands.end() ? help_text(all) : help_text(*found);
+}
+
+}  // namespace
+
+Command parse_arguments(int argc, const char* const* argv) {
+  std::span arguments{argv, static_cast<std::size_t>(argc)};
+  std::vector<std::string> command_line;
+  if (arguments.size() > 1 && std::string_view{arguments[1]} == "run") {
+    const auto separator = std::ranges::find(arguments, std::string_view{"--"});
+    if (separator != arguments.end()) {
+      command_line.assign(separator + 1, arguments.end());
+      arguments = arguments.first(static_cast<std::size_t>(separator - arguments.begin()));
+    }
+  }
+  const std::unique_ptr<Definitions> in = define();
+  CLI::App& app = in->app;
+  try {
+    app.parse(static_cast<int>(arguments.size()), arguments.data());
+    return options_of(subcommand_of(app), in->raw, std::move(command_line));
+  } catch (const CLI::CallForHelp&) {
+    return PrintOptions{help_of(app)};
+  } catch (const CLI::CallForVersion&) {
+    return PrintOptions{"tenure " TENURE_VERSION "\n"};
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(explain(app, error), subcommand_of(app));
+  } catch (const UsageError& error) {
+    throw UsageError(error.what(), subcommand_of(app));
+  } catch (const BadRequest& error) {
+    throw UsageError(error.what(), subcommand_of(app));
+  }
+}
+
+Manual manual() { return manual_of(define()->app); }
+
+}  // namespace tenure::cli

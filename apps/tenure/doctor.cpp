@@ -1,0 +1,213 @@
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "duration.hpp"
+#include "exit_status.hpp"
+#include "operate.hpp"
+#include "snapshot.hpp"
+#include "space_choice.hpp"
+#include "tenure/error.hpp"
+#include "tenure/store.hpp"
+
+namespace tenure::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Fact = Store::Fact;
+
+struct SessionRow {
+  std::string id;
+  std::string host;
+  std::int64_t pid = 0;
+  std::string label;
+  std::optional<Instant> since;
+  bool alive = false;
+  std::size_t tickets = 0;
+};
+
+struct Report {
+  std::string url;
+  std::vector<Fact> facts;
+  std::vector<SessionRow> sessions;
+  std::vector<std::string> problems;  // Each says what to do.
+  std::vector<std::string> notes;
+};
+
+// Files are looked at from outside: what the store itself thinks is in its facts.
+void examine_file(const SpaceChoice& choice, Report& report) {
+  if (choice.file.empty()) return;
+  struct stat status{};
+  if (::stat(choice.file.c_str(), &status) != 0) return;
+  const unsigned mode = status.st_mode & 07777U;
+  report.facts.push_back(
+      {.name = "owner", .value = fmt::format("user {}, group {}", status.st_uid, status.st_gid)});
+  const std::string slash = choice.file.contains('/') ? choice.file : "./" + choice.file;
+  const std::string directory = slash.substr(0, slash.rfind('/') + 1);
+  if ((mode & 0002U) != 0) {
+    report.problems.emplace_back(
+        "every user of this machine may write the file, and so take any lock "
+        "away: chmod o-w, or use a group");
+  }
+  if (::access(directory.c_str(), W_OK) != 0) {
+    report.problems.emplace_back(
+        "the file's directory can't be written by this user, and the files "
+        "beside it must be made there: give write permission");
+  }
+  if (status.st_uid != ::geteuid() && (mode & 0060U) != 0060U) {
+    report.notes.emplace_back(
+        "the file belongs to another user and has no group that may write it");
+  }
+}
+
+void examine_clock(Store& store, Report& report) {
+  const Instant now = store.now();
+  const auto difference =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now - std::chrono::system_clock::now());
+  report.facts.push_back({.name = "clock", .value = time_text(now)});
+  if (std::chrono::abs(difference) > std::chrono::minutes{1}) {
+    report.notes.emplace_back(
+        "the wall clock was set since the space's clock began; deadlines do "
+        "not follow it, and need not");
+  }
+}
+
+SessionRow session_row(const Entry& entry, Store& store) {
+  SessionRow row;
+  row.id = entry.key.substr(session_prefix.size());
+  row.alive = store.alive(row.id);
+  const Json value = Json::parse(entry.value, nullptr, false);
+  if (!value.is_object()) return row;
+  row.host = value.value("host", "");
+  row.pid = value.value("pid", std::int64_t{0});
+  row.label = value.value("label", "");
+  const auto since = value.value("since", std::int64_t{0});
+  if (since != 0) row.since = Instant{std::chrono::nanoseconds{since}};
+  return row;
+}
+
+void examine_sessions(const OpenSpace& in, Report& report) {
+  std::map<std::string, std::size_t> tickets;
+  for (const TicketInfo& info : in.space.inspect()) ++tickets[info.session];
+  Txn txn;
+  txn.reads.push_back(Range::prefix(std::string{session_prefix}));
+  const Outcome outcome = in.store->apply(txn);
+  std::size_t dead = 0;
+  for (const Entry& entry : outcome.reads.front()) {
+    SessionRow row = session_row(entry, *in.store);
+    row.tickets = tickets[row.id];
+    if (!row.alive) ++dead;
+    report.sessions.push_back(std::move(row));
+  }
+  if (dead != 0) {
+    report.notes.emplace_back(
+        fmt::format("{} dead: whoever waits for what they held clears them; "
+                    "nothing needs to be done",
+                    dead == 1 ? "one session is" : fmt::format("{} sessions are", dead)));
+  }
+}
+
+// Nothing says more about a lock than taking one.
+void examine_locking(const OpenSpace& in, Report& report) {
+  using Clock = std::chrono::steady_clock;
+  const Path path = Path::of("tenure-doctor", static_cast<std::int64_t>(::getpid()));
+  const Clock::time_point start = Clock::now();
+  std::optional<Hold> hold = in.space.try_lock(path);
+  if (!hold || !hold->release()) {
+    report.problems.emplace_back(fmt::format("{} could not be locked and released", path.text()));
+    return;
+  }
+  report.facts.push_back({.name = "lock and release", .value = precise_text(Clock::now() - start)});
+}
+
+Report examine(const SpaceChoice& choice) {
+  Report report;
+  report.url = choice.url;
+  const OpenSpace in = open_existing_space(choice);
+  report.facts = in.store->facts();
+  examine_file(choice, report);
+  examine_clock(*in.store, report);
+  examine_sessions(in, report);
+  try {
+    examine_locking(in, report);
+  } catch (const Error& error) {
+    report.problems.emplace_back(error.what());
+  }
+  return report;
+}
+
+std::string json_text(const Report& report) {
+  Json out = Json::object();
+  out["space"] = report.url;
+  out["facts"] = Json::object();
+  for (const Fact& fact : report.facts) out["facts"][fact.name] = fact.value;
+  out["sessions"] = Json::array();
+  for (const SessionRow& row : report.sessions) {
+    Json session = Json::object();
+    session["session"] = row.id;
+    session["alive"] = row.alive;
+    session["host"] = row.host;
+    session["pid"] = row.pid;
+    session["label"] = row.label;
+    session["since"] = row.since ? Json(time_text(*row.since)) : Json(nullptr);
+    session["tickets"] = row.tickets;
+    out["sessions"].push_back(std::move(session));
+  }
+  out["problems"] = report.problems;
+  out["notes"] = report.notes;
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+void print(const Report& report, const Terminal& terminal) {
+  fmt::print("{}\n", terminal.paint(Style::bold, printable(report.url)));
+  std::size_t left = 0;
+  for (const Fact& fact : report.facts) left = std::max(left, width(printable(fact.name)));
+  for (const Fact& fact : report.facts) {
+    fmt::print("  {}  {}\n",
+               terminal.paint(Style::dim, fmt::format("{:<{}}", printable(fact.name), left)),
+               printable(fact.value));
+  }
+  fmt::print("\n{}\n", terminal.paint(Style::bold, "Sessions"));
+  for (const SessionRow& row : report.sessions) {
+    fmt::print(
+        "  {} {}  {}, pid {}, {} tickets{}\n", printable(row.id),
+        row.alive ? terminal.paint(Style::green, "alive") : terminal.paint(Style::yellow, "dead "),
+        printable(row.host), row.pid, row.tickets,
+        row.label.empty() ? "" : fmt::format(", '{}'", printable(row.label)));
+  }
+  fmt::print("\n");
+  for (const std::string& note : report.notes) fmt::print("note: {}\n", printable(note));
+  for (const std::string& problem : report.problems) {
+    fmt::print("{} {}\n", terminal.paint(Style::red, "problem:"), printable(problem));
+  }
+  if (report.problems.empty()) fmt::print("{}\n", terminal.paint(Style::green, "All is well."));
+}
+
+}  // namespace
+
+int doctor(const DoctorOptions& options, const Terminal& terminal) {
+  const SpaceChoice choice = choose_space(options.space);
+  if (options.new_epoch) {
+    if (!exists(choice)) static_cast<void>(open_existing_space(choice));  // Says so.
+    repair(choice.url);
+  }
+  const Report report = examine(choice);
+  if (options.json) {
+    fmt::print("{}", json_text(report));
+  } else {
+    print(report, terminal);
+  }
+  return report.problems.empty() ? exit_ok : exit_failure;
+}
+
+}  // namespace tenure::cli

@@ -1,0 +1,85 @@
+#include "duration.hpp"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace tenure::cli {
+namespace {
+
+using Unit = std::pair<std::string_view, std::chrono::nanoseconds>;
+constexpr std::array units{Unit{"d", std::chrono::days{1}}, Unit{"h", std::chrono::hours{1}},
+                           Unit{"m", std::chrono::minutes{1}}, Unit{"s", std::chrono::seconds{1}},
+                           Unit{"ms", std::chrono::milliseconds{1}}};
+
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// The digits, or what is no digit, at the front; taken off.
+template <class Wanted>
+std::string_view take(std::string_view& text, Wanted wanted) {
+  std::size_t size = 0;
+  while (size < text.size() && wanted(text[size])) ++size;
+  const std::string_view taken = text.substr(0, size);
+  text.remove_prefix(size);
+  return taken;
+}
+
+}  // namespace
+
+std::expected<std::chrono::nanoseconds, std::string> parse_duration(std::string_view text) {
+  using std::chrono::nanoseconds;
+  const auto fail = [text](std::string_view why) {
+    return std::unexpected(fmt::format("'{}' is no duration: {}", text, why));
+  };
+  nanoseconds total{0};
+  std::string_view rest = text;
+  std::size_t next_unit = 0;
+  if (rest.empty()) return fail("write something like 500ms, 10s, 5m, 2h, 1d or 1h30m");
+  while (!rest.empty()) {
+    const std::string_view digits = take(rest, is_digit);
+    const std::string_view name = take(rest, [](char c) { return !is_digit(c); });
+    if (digits.empty()) return fail("write something like 500ms, 10s, 5m, 2h, 1d or 1h30m");
+    if (name.empty()) return fail(fmt::format("'{}' has no unit; use ms, s, m, h or d", digits));
+    std::size_t unit = 0;
+    while (unit < units.size() && units.at(unit).first != name) ++unit;
+    if (unit == units.size()) {
+      return fail(fmt::format("unknown unit '{}'; use ms, s, m, h or d", name));
+    }
+    if (unit < next_unit) return fail("larger units come first, and each only once");
+    next_unit = unit + 1;
+    std::uint64_t count = 0;
+    const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), count);
+    const auto most = static_cast<std::uint64_t>((max_duration - total) / units.at(unit).second);
+    if (parsed.ec != std::errc{} || count > most) return fail("the longest is a hundred years");
+    total += units.at(unit).second * static_cast<std::int64_t>(count);
+  }
+  return total;
+}
+
+std::string age_text(std::chrono::nanoseconds time) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time).count();
+  if (seconds <= 0) return "0s";
+  if (seconds < 60) return fmt::format("{}s", seconds);
+  if (seconds < 3600) return fmt::format("{}m{:02}s", seconds / 60, seconds % 60);
+  if (seconds < 86'400) return fmt::format("{}h{:02}m", seconds / 3600, seconds % 3600 / 60);
+  return fmt::format("{}d{:02}h", seconds / 86'400, seconds % 86'400 / 3600);
+}
+
+std::string precise_text(std::chrono::nanoseconds time) {
+  const auto count = static_cast<double>(time.count());
+  const auto digits = [](double value, std::string_view unit) {
+    int decimals = value < 99.95 ? 1 : 0;
+    if (value < 9.995) decimals = 2;
+    return fmt::format("{:.{}f} {}", value, decimals, unit);
+  };
+  if (count < 999.5) return fmt::format("{:.0f} ns", count);
+  if (count < 999.5e3) return digits(count / 1e3, "µs");
+  if (count < 999.5e6) return digits(count / 1e6, "ms");
+  return digits(count / 1e9, "s");
+}
+
+}  // namespace tenure::cli

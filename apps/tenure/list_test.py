@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""tenure ls, tree, show, watch, evict, doctor, bench: what they print, and as JSON.
+
+    list_test.py CASE PROGRAM
+"""
+import json
+import os
+import re
+import signal
+
+from harness import finish, main, wait_for
+
+
+def crowd(space):
+    """A reader above two that wait, and one beside them."""
+    holders = [space.hold("book", "--shared", "--label", "index"), space.hold("magazine/7")]
+    holders.append(space.start("run", "book/3", "--quiet", "--label", "edit", "--", "true"))
+    space.waiting(1)
+    holders.append(space.start("run", "book/3", "--permits", "2", "--quiet", "--", "true"))
+    space.waiting(2)
+    return holders
+
+
+def ls(space):
+    holders = crowd(space)
+    status, out, error = space.do("ls")
+    assert (status, error) == (0, ""), error
+    lines = out.splitlines()
+    assert lines[0].split() == ["PATH", "MODE", "STATE", "POS", "SINCE", "OWNER", "TOKEN", "HOST",
+                                "PID", "LABEL"], lines
+    rows = [re.split(r"  +", line) for line in lines[1:]]
+    assert [row[:3] for row in rows] == [
+        ["book", "shared", "holds"], ["book/3", "exclusive", "waits"],
+        ["book/3", "permits(2)", "waits"], ["magazine/7", "exclusive", "holds"]], rows
+    assert [row[3] for row in rows[1:3]] == ["1", "2"], rows
+    assert rows[0][-2:] == [str(holders[0].pid), "index"], rows
+    assert rows[2][-1] == "true", rows  # The command's name, where there is no label.
+    assert not re.search(r" $", out, re.MULTILINE), out
+    assert len(space.do("ls", "magazine")[1].splitlines()) == 2
+    assert len(space.do("ls", "book/3/chapter")[1].splitlines()) == 4
+    assert space.do("ls", "newspaper") == (0, "", "")
+
+
+def as_json(space):
+    holders = crowd(space)
+    documents = [json.loads(space.do(command, "--json")[1]) for command in ("ls", "tree")]
+    assert documents[0]["tickets"] == documents[1]["tickets"]
+    document = documents[0]
+    assert list(document) == ["space", "now", "tickets"]
+    assert document["space"] == space.environment["TENURE_SPACE"]
+    tickets = document["tickets"]
+    assert [ticket["state"] for ticket in tickets] == ["holds", "holds", "waits", "waits"]
+    assert [ticket["position"] for ticket in tickets] == [0, 0, 1, 2]
+    tokens = [ticket["token"] for ticket in tickets]
+    assert all(isinstance(token, str) for token in tokens)
+    assert sorted(tokens, key=int) == tokens
+    for ticket, holder in zip(tickets, holders):
+        assert list(ticket) == ["token", "state", "position", "claims", "owner", "session", "host",
+                                "pid", "label", "since", "deadline", "blocked_by"], ticket
+        assert ticket["pid"] == holder.pid and ticket["host"] == os.uname().nodename
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", ticket["since"]), ticket
+        assert ticket["deadline"] is None and re.fullmatch(r"[0-9a-f]{16}", ticket["session"])
+    assert tickets[0]["claims"] == [{"path": "book", "mode": "shared", "group": "shared"}]
+    assert tickets[1]["claims"] == [{"path": "magazine/7", "mode": "exclusive"}]
+    assert tickets[3]["claims"] == [{"path": "book/3", "mode": "permits(2)", "group": "permits",
+                                     "limit": 2}]
+    assert tickets[2]["blocked_by"] == [tokens[0]]
+    assert tokens[2] in tickets[3]["blocked_by"]
+    assert json.loads(space.do("show", "magazine", "--json")[1])["tickets"] == [tickets[1]]
+
+
+def tree(space):
+    crowd(space)
+    status, out, error = space.do("tree")
+    assert (status, error) == (0, ""), error
+    shape = [re.sub(r": .*", "", line) for line in out.splitlines()]
+    assert shape == ["/",
+                     "├─ book",
+                     "│  │ ┃ holds shared",
+                     "│  └─ 3",
+                     "│       ┊ waits, position 1",
+                     "│       ┊ waits, position 2 permits(2)",
+                     "└─ magazine",
+                     "   └─ 7",
+                     "        ┃ holds"], out
+    assert "'index' (" in out
+
+
+def show(space):
+    holders = crowd(space)
+    status, out, error = space.do("show", "book/3")
+    assert (status, error) == (0, ""), error
+    blocks = [block.splitlines() for block in out.split("\n\n")]
+    assert len(blocks) == 3, out
+    tokens = [block[0].split()[0] for block in blocks]
+    assert [block[0].split()[1] for block in blocks] == ["holds", "waits", "waits"], out
+    fields = [dict(re.split(r"  +", line.strip(), maxsplit=1) if "  " in line.strip()
+                   else line.strip().rsplit(" ", 1) for line in block[1:]) for block in blocks]
+    assert fields[0]["claim"] == "book:shared" and fields[1]["claim"] == "book/3", fields
+    assert fields[1]["position"] == "1" and fields[1]["blocked by"] == tokens[0], fields
+    assert fields[0]["pid"] == str(holders[0].pid) and fields[1]["label"] == "edit", fields
+    assert re.search(r"Z \(\d+s ago\)$", fields[0]["since"]), fields
+    assert "book is free" not in out
+    assert space.do("show", "newspaper")[1].startswith("newspaper is free")
+
+
+def show_several_claims(space):
+    holder = space.hold("a", "b/c", "--max-hold", "1h")
+    out = space.do("show", "b")[1]
+    assert re.search(r"claim +a\n +claim +b/c\n", out), out
+    assert re.search(r"deadline +\S+Z \(in 59m\d\ds\)\n", out) or "(in 1h00m)" in out, out
+    assert len(space.do("ls")[1].splitlines()) == 3
+    holder.stdin.close()
+
+
+def no_such_space(space):
+    """What only looks makes no file, and says so."""
+    for command in (["ls"], ["tree"], ["show", "a"], ["watch"], ["doctor"], ["evict", "1"],
+                    ["doctor", "--new-epoch"]):
+        status, out, error = space.do(*command)
+        assert (status, out) == (1, ""), (command, out)
+        assert error == (f"tenure: there is no file {space.file('space.db')}: 'tenure run' makes "
+                         "it\n"), error
+    assert not space.file("space.db").exists()
+
+
+def evict(space):
+    holder = space.hold("a")
+    token = space.tickets()[0]["token"]
+    status, out, error = space.do("evict", str(int(token) + 1))
+    assert (status, out) == (1, "") and "no ticket" in error, (status, error)
+    status, out, _ = space.do("evict", token, "--json")
+    assert status == 0 and json.loads(out) == {"token": token, "evicted": True}, out
+    assert holder.wait() == 74
+    status, out, _ = space.do("evict", token, "--json")
+    assert status == 1 and json.loads(out) == {"token": token, "evicted": False}, out
+
+
+def watch_changes(space):
+    """Not on a terminal: one list for each change, and no more."""
+    space.do("run", "a", "--", "true")
+    process = space.start("watch", "--json")
+    seen = lambda: [ticket["claims"][0]["path"]
+                    for ticket in json.loads(process.stdout.readline())["tickets"]]
+    assert seen() == []
+    first = space.hold("a")
+    assert seen() == ["a"]
+    second = space.hold("b")
+    assert seen() == ["a", "b"]
+    first.stdin.close()
+    assert seen() == ["b"]
+    process.terminate()
+    assert process.wait() == 143
+    process = space.start("watch", "b")
+    assert re.match(r"\d{4}-.*Z\n", process.stdout.readline())
+    assert process.stdout.readline().startswith("PATH ")
+    assert process.stdout.readline().startswith("b ")
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 0
+    second.stdin.close()
+
+
+def watch_without_reader(space):
+    """It ends when nobody reads any more, although nothing changes."""
+    space.do("run", "a", "--", "true")
+    process = space.start("watch", "--json")
+    process.stdout.readline()
+    process.stdout.close()
+    process.wait()
+
+
+def doctor(space):
+    crowd(space)
+    status, out, error = space.do("doctor")
+    assert (status, error) == (0, ""), (status, out, error)
+    assert out.startswith(space.environment["TENURE_SPACE"] + "\n"), out
+    assert re.search(r"^  owner +user \d+, group \d+$", out, re.MULTILINE), out
+    assert re.search(r"^  lock and release +\d", out, re.MULTILINE), out
+    assert out.endswith("All is well.\n"), out
+    document = json.loads(space.do("doctor", "--json")[1])
+    assert list(document) == ["space", "facts", "sessions", "problems", "notes"]
+    assert document["problems"] == []
+    labels = [session["label"] for session in document["sessions"]]
+    assert {"index", "edit"} <= set(labels), labels
+    assert all(session["alive"] for session in document["sessions"])
+    space.file("space.db").chmod(0o666)
+    status, out, _ = space.do("doctor")
+    assert status == 1 and "problem: every user of this machine may write" in out, (status, out)
+
+
+def doctor_finds_the_dead(space):
+    holder = space.hold("a")
+    command = space.start("run", "b", "--", "sleep", "100")
+    space.holding(2)
+    pid = command.pid
+    command.kill()
+    dead = wait_for("a dead session", lambda: [
+        session for session in json.loads(space.do("doctor", "--json")[1])["sessions"]
+        if not session["alive"]] or space.do("run", "b", "--try", "--", "true")[0] == 0)
+    assert dead is True or dead[0]["pid"] == pid, dead
+    holder.stdin.close()
+
+
+def new_epoch(space):
+    """Tokens after it are larger than all before it."""
+    status, out, _ = space.do("run", "a", "--", "sh", "-c", "echo $TENURE_TOKEN")
+    before = int(out)
+    status, out, error = space.do("doctor", "--new-epoch")
+    assert (status, error) == (0, ""), (status, error)
+    after = int(space.do("run", "a", "--", "sh", "-c", "echo $TENURE_TOKEN")[1])
+    assert after > before + 2**20, (before, after)
+
+
+def bench(space):
+    for options in ([], ["--mode", "shared", "--keys", "3"],
+                    ["--mode", "permits", "--permits", "3", "--processes", "2"],
+                    ["--space", f"sqlite:{space.file('b.db')}", "--hold", "1ms"],
+                    ["--space", "local:"]):
+        status, out, error = space.do("bench", "--seconds", "1", "--clients", "4", "--json",
+                                      *options)
+        assert (status, error) == (0, ""), (options, status, error)
+        document = json.loads(out)
+        assert document["operations"] > 0 and document["clients"] == 4, document
+        lock = document["lock_ns"]
+        assert lock["count"] == document["operations"], document
+        assert 0 < lock["p50"] <= lock["p99"] <= lock["p999"] <= lock["max"], document
+    out = space.do("bench", "--seconds", "1", environment={"TMPDIR": str(space.directory)})[1]
+    assert re.search(r"^  locks +\d+ +\d+ a second\n +p50 +p99 +p99.9 +most\n  lock  ", out,
+                     re.MULTILINE), out
+    temporary = [name for name in os.listdir(space.directory) if name.startswith("tenure-")]
+    assert temporary == [], temporary
+
+
+def bench_interrupted(space):
+    """Ctrl-C: everything goes, the temporary file too."""
+    process = space.start("bench", "--seconds", "100", "--processes", "2",
+                          environment={"TMPDIR": str(space.directory)})
+    wait_for("its file", lambda: list(space.directory.glob("tenure-*/bench.db")))
+    process.send_signal(signal.SIGINT)
+    assert finish(process)[0] == 130
+    assert list(space.directory.glob("tenure-*")) == []
+
+
+if __name__ == "__main__":
+    main(globals())

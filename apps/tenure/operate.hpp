@@ -1,0 +1,13 @@
+// operate.hpp: `tenure evict` and `tenure doctor`: what operators do to a space.
+#pragma once
+
+#include "options.hpp"
+#include "terminal.hpp"
+
+namespace tenure::cli {
+
+// Return the exit status.
+int evict(const EvictOptions& options);
+int doctor(const DoctorOptions& options, const Terminal& terminal);
+
+}  // namespace tenure::cli

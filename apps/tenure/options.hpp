@@ -1,0 +1,91 @@
+// options.hpp: what a command line asks for, as plain values: one struct a subcommand.
+//
+// cli.cpp makes them from the arguments, and is the only file that knows how arguments are parsed.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "exit_status.hpp"
+#include "tenure/claim.hpp"
+#include "tenure/path.hpp"
+#include "tenure/ticket.hpp"
+
+namespace tenure::cli {
+
+struct RunOptions {
+  std::string space;  // As given by --space; empty: see space_choice.hpp. So in all of these.
+  std::vector<Path> paths;
+  Mode mode;
+  bool try_only = false;
+  std::optional<std::chrono::nanoseconds> timeout;
+  std::optional<std::chrono::nanoseconds> max_hold;
+  int not_in_time = exit_not_in_time;
+  std::string label;
+  bool quiet = false;
+  std::vector<std::string> command;  // Never empty.
+};
+
+struct ListOptions {
+  std::string space;
+  Path path;
+  bool json = false;
+};
+struct LsOptions : ListOptions {};
+struct TreeOptions : ListOptions {};
+struct ShowOptions : ListOptions {};
+struct WatchOptions : ListOptions {};
+
+struct EvictOptions {
+  std::string space;
+  Token token;
+  bool now = false;
+  bool json = false;
+};
+
+struct DoctorOptions {
+  std::string space;
+  bool new_epoch = false;
+  bool json = false;
+};
+
+struct BenchOptions {
+  enum class Kind : std::uint8_t { exclusive, shared, permits };
+  std::string space;  // Empty: a temporary file.
+  std::size_t clients = 4;
+  std::size_t processes = 1;
+  std::size_t keys = 1;
+  Kind mode = Kind::exclusive;
+  std::uint32_t permits = 2;
+  std::chrono::nanoseconds time = std::chrono::seconds{3};
+  std::chrono::nanoseconds hold{0};
+  bool json = false;
+};
+
+struct DemoOptions {};
+// What `demo` starts four of; not shown to people.
+struct ContenderOptions {
+  std::string space;
+  Path path;
+};
+
+struct CompletionsOptions {
+  std::string shell;
+};
+struct ManOptions {};
+
+// A text to print: --help, --version.
+struct PrintOptions {
+  std::string text;
+};
+
+using Command = std::variant<PrintOptions, RunOptions, LsOptions, TreeOptions, ShowOptions,
+                             WatchOptions, EvictOptions, DoctorOptions, BenchOptions, DemoOptions,
+                             ContenderOptions, CompletionsOptions, ManOptions>;
+
+}  // namespace tenure::cli

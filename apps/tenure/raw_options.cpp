@@ -1,0 +1,161 @@
+#include "raw_options.hpp"
+
+#include <fmt/core.h>
+
+#include <charconv>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "cli.hpp"
+#include "duration.hpp"
+#include "terminal.hpp"
+
+namespace tenure::cli {
+namespace {
+
+constexpr std::size_t max_label = 256;
+constexpr std::size_t max_paths = 64;
+constexpr std::size_t max_clients = 1024;
+constexpr std::size_t max_keys = 1'000'000;
+
+Path path_of(std::string_view text) {
+  auto path = Path::parse(text);
+  if (!path) throw UsageError(printable(path.error().message(text)));
+  return *std::move(path);
+}
+
+template <class Number>
+Number number_of(std::string_view option, std::string_view text, Number least, Number most) {
+  Number number{};
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (parsed.ec != std::errc{} || parsed.ptr != text.data() + text.size() || number < least ||
+      number > most) {
+    throw UsageError(fmt::format("{} takes a number from {} to {}, not '{}'", option, least, most,
+                                 printable(text)));
+  }
+  return number;
+}
+
+std::chrono::nanoseconds duration_of(std::string_view option, std::string_view text) {
+  const auto time = parse_duration(text);
+  if (!time) throw UsageError(fmt::format("{}: {}", option, printable(time.error())));
+  return *time;
+}
+
+Mode mode_of(const Raw& raw) {
+  const auto given = [](const std::string& text) { return text.empty() ? 0 : 1; };
+  if ((raw.shared ? 1 : 0) + given(raw.group) + given(raw.permits) > 1) {
+    throw UsageError("choose one of --shared, --group and --permits");
+  }
+  if (raw.shared) return Mode::shared();
+  if (!raw.permits.empty()) {
+    constexpr std::uint32_t most = 1'000'000'000;
+    return Mode::permits(number_of<std::uint32_t>("--permits", raw.permits, 1, most));
+  }
+  return raw.group.empty() ? Mode::exclusive() : Mode::group(raw.group);
+}
+
+RunOptions run_options(const Raw& raw, std::vector<std::string> command_line) {
+  RunOptions out;
+  out.space = raw.space;
+  if (raw.paths.size() > max_paths) {
+    throw UsageError(fmt::format("at most {} paths at a time", max_paths));
+  }
+  for (const std::string& text : raw.paths) out.paths.push_back(path_of(text));
+  out.mode = mode_of(raw);
+  out.try_only = raw.try_only;
+  if (!raw.timeout.empty()) out.timeout = duration_of("--timeout", raw.timeout);
+  if (raw.try_only && out.timeout) throw UsageError("choose one of --try and --timeout");
+  if (!raw.max_hold.empty()) {
+    out.max_hold = duration_of("--max-hold", raw.max_hold);
+    if (out.max_hold->count() == 0) throw UsageError("--max-hold must be longer than nothing");
+  }
+  if (!raw.code.empty()) out.not_in_time = number_of("-E", raw.code, 0, 255);
+  if (raw.label.size() > max_label) {
+    throw UsageError(fmt::format("--label takes at most {} bytes", max_label));
+  }
+  if (command_line.empty()) throw UsageError("no command given: write it behind --");
+  out.label = raw.label;
+  out.quiet = raw.quiet;
+  out.command = std::move(command_line);
+  return out;
+}
+
+template <class Options>
+Options list_options(const Raw& raw) {
+  Options out;
+  out.space = raw.space;
+  if (!raw.path.empty()) out.path = path_of(raw.path);
+  out.json = raw.json;
+  return out;
+}
+
+EvictOptions evict_options(const Raw& raw) {
+  constexpr auto most = std::numeric_limits<std::uint64_t>::max();
+  const Token token{number_of<std::uint64_t>("TOKEN", raw.token, 1, most)};
+  return {.space = raw.space, .token = token, .now = raw.now, .json = raw.json};
+}
+
+BenchOptions bench_options(const Raw& raw) {
+  BenchOptions out;
+  out.space = raw.space;
+  out.json = raw.json;
+  const auto count = [](std::string_view option, const std::string& text, std::size_t most,
+                        std::size_t& to) {
+    if (!text.empty()) to = number_of<std::size_t>(option, text, 1, most);
+  };
+  count("--clients", raw.clients, max_clients, out.clients);
+  count("--processes", raw.processes, max_clients, out.processes);
+  count("--keys", raw.keys, max_keys, out.keys);
+  if (out.processes > out.clients) throw UsageError("more --processes than --clients");
+  if (out.processes > 1 && (out.space == "local:" || out.space == "memory:")) {
+    throw UsageError(out.space + " is a space of one process; leave --processes out");
+  }
+  if (!raw.permits.empty()) {
+    out.permits = number_of<std::uint32_t>("--permits", raw.permits, 1, 1'000'000);
+  }
+  if (!raw.seconds.empty()) {
+    out.time = std::chrono::seconds{number_of<std::int64_t>("--seconds", raw.seconds, 1, 86'400)};
+  }
+  if (!raw.hold.empty()) out.hold = duration_of("--hold", raw.hold);
+  if (raw.mode == "shared") {
+    out.mode = BenchOptions::Kind::shared;
+  } else if (raw.mode == "permits") {
+    out.mode = BenchOptions::Kind::permits;
+  } else if (!raw.mode.empty() && raw.mode != "exclusive") {
+    throw UsageError("--mode is exclusive, shared or permits");
+  }
+  return out;
+}
+
+CompletionsOptions completions_options(const Raw& raw) {
+  if (raw.shell != "bash" && raw.shell != "zsh" && raw.shell != "fish") {
+    throw UsageError("completions are for bash, zsh or fish");
+  }
+  return {.shell = raw.shell};
+}
+
+}  // namespace
+
+Command options_of(const std::string& name, const Raw& raw, std::vector<std::string> command_line) {
+  if (name == "run") return run_options(raw, std::move(command_line));
+  if (name == "ls") return list_options<LsOptions>(raw);
+  if (name == "tree") return list_options<TreeOptions>(raw);
+  if (name == "show") return list_options<ShowOptions>(raw);
+  if (name == "watch") return list_options<WatchOptions>(raw);
+  if (name == "evict") return evict_options(raw);
+  if (name == "doctor") {
+    return DoctorOptions{.space = raw.space, .new_epoch = raw.new_epoch, .json = raw.json};
+  }
+  if (name == "bench") return bench_options(raw);
+  if (name == "completions") return completions_options(raw);
+  if (name == "man") return ManOptions{};
+  if (name == "demo") return DemoOptions{};
+  return ContenderOptions{.space = raw.space, .path = path_of(raw.path)};
+}
+
+}  // namespace tenure::cli

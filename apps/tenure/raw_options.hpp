@@ -1,0 +1,24 @@
+// raw_options.hpp: options as the text that was typed, and their way to values.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "options.hpp"
+
+namespace tenure::cli {
+
+// As found on the command line. One invocation has one subcommand, so they share the fields.
+struct Raw {
+  std::string space, path, group, permits, timeout, max_hold, code, label, token, shell;
+  std::string clients, processes, keys, mode, seconds, hold;
+  std::vector<std::string> paths;
+  bool shared = false, try_only = false, quiet = false, json = false, now = false;
+  bool new_epoch = false;
+};
+
+// Throws UsageError or BadRequest. `command_line` is what stands behind `--`, for run.
+[[nodiscard]] Command options_of(const std::string& subcommand, const Raw& raw,
+                                 std::vector<std::string> command_line);
+
+}  // namespace tenure::cli

@@ -1,0 +1,141 @@
+#include "run.hpp"
+
+#include <fmt/core.h>
+#include <pwd.h>
+#include <sys/random.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "cli.hpp"
+#include "environment.hpp"
+#include "exit_status.hpp"
+#include "family.hpp"
+#include "find_command.hpp"
+#include "minder.hpp"
+#include "signals.hpp"
+#include "space_choice.hpp"
+#include "supervisor.hpp"
+#include "tenure/error.hpp"
+#include "terminal.hpp"
+#include "waiting.hpp"
+
+namespace tenure::cli {
+namespace {
+
+// "ann-0123456789ab": whoever lists the locks sees whose it is, and no two are the same.
+std::string new_owner_name() {
+  std::uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) {
+    throw std::system_error(errno, std::generic_category(), "getrandom");
+  }
+  const passwd* const user = ::getpwuid(::geteuid());  // NOLINT(concurrency-mt-unsafe): main thread
+  const std::string name = user != nullptr ? user->pw_name : std::to_string(::geteuid());
+  return fmt::format("{}-{:012x}", name, number & 0xffff'ffff'ffffU);
+}
+
+// Within another `tenure run` it is a child of that one's owner.
+Owner new_owner() {
+  const std::string_view parent = environment("TENURE_OWNER");
+  if (parent.empty()) return Owner{new_owner_name()};
+  const auto path = Path::parse(parent);
+  if (!path) {
+    throw UsageError(
+        "TENURE_OWNER is not what 'tenure run' sets: " + printable(path.error().message(parent)),
+        "run");
+  }
+  return Owner{*path}.child(new_owner_name());
+}
+
+// For people who list the locks. Arguments may be secret, so only the name.
+std::string label_of(const RunOptions& options) {
+  if (!options.label.empty()) return options.label;
+  const std::string& command = options.command.front();
+  return command.substr(command.rfind('/') + 1).substr(0, 256);
+}
+
+MinderPlan plan_of(const RunOptions& options, const Owner& owner, const Signals& signals) {
+  MinderPlan plan;
+  plan.command = options.command;
+  std::string paths;
+  for (const Path& path : options.paths) paths += (paths.empty() ? "" : " ") + path.text();
+  plan.environment = {"TENURE_PATH=" + paths, "TENURE_OWNER=" + owner.text()};
+  plan.in_our_group = ::isatty(STDIN_FILENO) == 1;
+  plan.signal_mask = signals.original();
+  return plan;
+}
+
+// Gives the lock back after the command has ended, and tells what there is to tell.
+int finish(Hold& hold, int status) {
+  try {
+    if (hold.release()) return status;
+    fmt::print(stderr, "tenure: the lock was lost before the command had ended\n");
+    return exit_lost;
+  } catch (const Error& error) {
+    // The command is done, and the lock goes with this process.
+    fmt::print(stderr, "tenure: giving the lock back: {}\n", printable(error.what()));
+    return status;
+  }
+}
+
+int run_locked(const RunOptions& options, const SpaceChoice& choice, const Owner& owner,
+               const Signals& signals, Minder& minder, bool in_our_group) {
+  const bool made = choice.of_this_user && !exists(choice);
+  const OpenSpace in = open_space(choice, options.label);
+  if (made && !options.quiet) {
+    fmt::print(stderr,
+               "tenure: made {}; it excludes only this user's processes (--space chooses another)"
+               "\n",
+               printable(choice.file));
+  }
+  Acquired acquired = acquire(options, in, owner, signals);
+  if (acquired.signal != 0) return exit_signal + acquired.signal;
+  if (!acquired.hold) {
+    if (!options.quiet) fmt::print(stderr, "tenure: the lock was not free in time\n");
+    return options.not_in_time;
+  }
+  Supervisor supervisor{minder, signals, *in.store, *acquired.hold, in_our_group};
+  const int status = supervisor.run(in.space.descriptor(), options.command.front());
+  const int result = supervisor.lost() ? status : finish(*acquired.hold, status);
+  minder.leave();
+  return result;
+}
+
+}  // namespace
+
+int run(const RunOptions& given) {
+  const std::string& command = given.command.front();
+  if (const int status = find_command(command); status != exit_ok) {
+    fmt::print(stderr, "tenure: {}: {}\n", printable(command),
+               status == exit_not_found ? "command not found" : "not executable");
+    return status;
+  }
+  RunOptions options = given;
+  options.label = label_of(given);
+  const SpaceChoice choice = choose_space(options.space);
+  const Owner owner = new_owner();
+  const Signals signals = Signals::block();
+  const MinderPlan plan = plan_of(options, owner, signals);
+  adopt_orphans();
+  Minder minder = Minder::start(plan);
+  try {
+    return run_locked(options, choice, owner, signals, minder, plan.in_our_group);
+  } catch (const Deadlock& error) {
+    fmt::print(stderr, "tenure: {}\n", printable(error.what()));
+    return exit_deadlock;
+  } catch (const Evicted& error) {
+    fmt::print(stderr, "tenure: {}\n", printable(error.what()));
+    return exit_lost;
+  } catch (const BadRequest& error) {
+    throw UsageError(printable(error.what()), "run");
+  }
+}
+
+}  // namespace tenure::cli

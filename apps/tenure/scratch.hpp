@@ -1,0 +1,20 @@
+// scratch.hpp: a directory that is there for as long as this object is.
+#pragma once
+
+#include <string>
+
+namespace tenure::cli {
+
+class Scratch {
+ public:
+  Scratch();  // In $TMPDIR, or /tmp. Throws std::system_error.
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch();
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace tenure::cli

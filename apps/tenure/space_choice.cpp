@@ -1,0 +1,86 @@
+#include "space_choice.hpp"
+
+#include <fmt/core.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "environment.hpp"
+#include "tenure/error.hpp"
+#include "terminal.hpp"
+
+namespace tenure::cli {
+namespace {
+
+constexpr std::string_view sqlite_scheme = "sqlite:";
+
+std::string home() {
+  if (const std::string_view home = environment("HOME"); home.starts_with('/')) {
+    return std::string{home};
+  }
+  const passwd* const user = ::getpwuid(::getuid());  // NOLINT(concurrency-mt-unsafe): main thread.
+  if (user != nullptr && user->pw_dir != nullptr && *user->pw_dir == '/') return user->pw_dir;
+  throw Error("no home directory to keep a file in: name the space with --space or TENURE_SPACE");
+}
+
+std::string state_directory() {
+  // The specification says that a relative one counts as none.
+  if (const std::string_view state = environment("XDG_STATE_HOME"); state.starts_with('/')) {
+    return fmt::format("{}/tenure", state);
+  }
+  return home() + "/.local/state/tenure";
+}
+
+void make_directories(const std::string& path) {
+  for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    const std::string part = path.substr(0, end);
+    if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) {
+      throw Error(fmt::format("can't make the directory {}: {}", printable(part),
+                              std::generic_category().message(errno)));
+    }
+    if (end == std::string::npos) return;
+  }
+}
+
+}  // namespace
+
+SpaceChoice choose_space(const std::string& option) {
+  SpaceChoice choice;
+  choice.url = option.empty() ? std::string{environment("TENURE_SPACE")} : option;
+  if (choice.url.empty()) {
+    choice.url = fmt::format("{}{}/tenure.db", sqlite_scheme, state_directory());
+    choice.of_this_user = true;
+  }
+  if (choice.url.starts_with(sqlite_scheme)) choice.file = choice.url.substr(sqlite_scheme.size());
+  return choice;
+}
+
+bool exists(const SpaceChoice& choice) {
+  return choice.file.empty() || ::access(choice.file.c_str(), F_OK) == 0;
+}
+
+OpenSpace open_space(const SpaceChoice& choice, std::string label) {
+  if (choice.url == "local:" || choice.url == "memory:") {
+    throw Error(choice.url + " is a space inside one process; others need sqlite:FILE");
+  }
+  if (choice.of_this_user) make_directories(choice.file.substr(0, choice.file.rfind('/')));
+  std::shared_ptr<Store> opened = store(choice.url);
+  SessionOptions options;
+  options.label = std::move(label);
+  Space space = open(opened, std::move(options));
+  return {.store = std::move(opened), .space = std::move(space)};
+}
+
+OpenSpace open_existing_space(const SpaceChoice& choice) {
+  if (!exists(choice)) {
+    throw Error(fmt::format("there is no file {}: 'tenure run' makes it", printable(choice.file)));
+  }
+  return open_space(choice);
+}
+
+}  // namespace tenure::cli

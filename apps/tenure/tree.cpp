@@ -1,0 +1,75 @@
+#include <fmt/core.h>
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "duration.hpp"
+#include "exit_status.hpp"
+#include "list.hpp"
+#include "snapshot.hpp"
+
+namespace tenure::cli {
+namespace {
+
+struct Node {
+  std::map<std::string, Node, std::less<>> below;  // By segment.
+  std::vector<std::string> tickets;                // As they are printed, in ticket order.
+};
+
+std::string ticket_text(const TicketInfo& info, const Claim& claim, const Terminal& terminal,
+                        Instant now) {
+  std::string out =
+      info.granted
+          ? terminal.paint(Style::green, "┃ holds")
+          : terminal.paint(Style::yellow, fmt::format("┊ waits, position {}", info.position));
+  if (!claim.mode.is_exclusive()) out += " " + claim.mode.text();
+  out += ": " + info.ticket.owner.text();
+  if (!info.label.empty()) out += fmt::format(" '{}'", printable(info.label));
+  if (!info.host.empty()) out += fmt::format(" ({}, pid {})", printable(info.host), info.pid);
+  if (info.since) out += fmt::format(" for {}", age_text(now - *info.since));
+  return out;
+}
+
+Node grow(const Snapshot& snapshot, const Terminal& terminal) {
+  Node root;
+  for (const TicketInfo& info : snapshot.tickets) {
+    for (const Claim& claim : info.ticket.claims) {
+      Node* node = &root;
+      for (const std::string_view segment : claim.path.segments()) {
+        node = &node->below[std::string{segment}];
+      }
+      node->tickets.push_back(ticket_text(info, claim, terminal, snapshot.now));
+    }
+  }
+  return root;
+}
+
+// `lead` is what stands left of everything below the node.
+void print(const Node& node, const std::string& lead) {
+  for (const std::string& ticket : node.tickets) {
+    fmt::print("{}{}{}\n", lead, node.below.empty() ? "  " : "│ ", ticket);
+  }
+  std::size_t left = node.below.size();
+  for (const auto& [segment, below] : node.below) {
+    const bool last = --left == 0;
+    fmt::print("{}{}{}\n", lead, last ? "└─ " : "├─ ", Path::of(segment).text());
+    print(below, lead + (last ? "   " : "│  "));  // NOLINT(misc-no-recursion): 64 deep at most.
+  }
+}
+
+}  // namespace
+
+int tree(const TreeOptions& options, const Terminal& terminal) {
+  const Snapshot snapshot = look_once(options);
+  if (options.json) {
+    fmt::print("{}", json_text(snapshot));
+    return exit_ok;
+  }
+  fmt::print("{}\n", terminal.paint(Style::bold, "/"));
+  print(grow(snapshot, terminal), "");
+  return exit_ok;
+}
+
+}  // namespace tenure::cli

@@ -1,0 +1,208 @@
+#include "waiting.hpp"
+
+#include <fmt/core.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <exception>
+#include <stop_token>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "descriptor.hpp"
+#include "duration.hpp"
+#include "tenure/claim.hpp"
+#include "tenure/error.hpp"
+#include "tenure/space.hpp"
+#include "terminal.hpp"
+
+namespace tenure::cli {
+namespace {
+
+// A lock that is free is had sooner than this, and nothing is said.
+constexpr int patience_ms = 50;
+constexpr int refresh_ms = 1000;
+
+// "waiting for deploy/prod: held by ann (host, 4711) for 12s; position 2"
+class WaitingLine {
+ public:
+  WaitingLine(const RunOptions& options, const OpenSpace& in, const Owner& owner)
+      : options_(options),
+        in_(in),
+        owner_(owner),
+        live_(!options.quiet && can_rewrite(STDERR_FILENO)) {}
+  WaitingLine(const WaitingLine&) = delete;
+  WaitingLine& operator=(const WaitingLine&) = delete;
+  ~WaitingLine() { clear(); }
+
+  // On a terminal again and again; elsewhere once.
+  void update() {
+    if (options_.quiet || (said_ && !live_) || !in_foreground()) return;
+    const std::optional<std::string> text = describe();
+    if (!text) return;
+    if (live_) {
+      const std::size_t columns = screen_size(STDERR_FILENO).columns;
+      fmt::print(stderr, "\r{}\x1b[K", fit(*text, columns - 1));
+    } else {
+      fmt::print(stderr, "tenure: {}\n", *text);
+    }
+    (void)std::fflush(stderr);
+    said_ = true;
+  }
+
+  void clear() {
+    if (live_ && said_ && in_foreground()) fmt::print(stderr, "\r\x1b[K");
+    said_ = false;
+  }
+
+ private:
+  // A line that is written anew in the background would garble what others write.
+  [[nodiscard]] bool in_foreground() const {
+    return !live_ || ::tcgetpgrp(STDERR_FILENO) == ::getpgrp();
+  }
+
+  // Nothing while it is not in line.
+  [[nodiscard]] std::optional<std::string> describe() const {
+    try {
+      return describe_now();
+    } catch (const Error&) {  // The wait itself tells what is wrong with the space.
+      return std::nullopt;
+    }
+  }
+
+  [[nodiscard]] std::optional<std::string> describe_now() const {
+    std::vector<TicketInfo> tickets;
+    const auto mine = [&tickets, this] {
+      return std::ranges::find(tickets, owner_,
+                               [](const TicketInfo& info) { return info.ticket.owner; });
+    };
+    std::string paths;
+    for (const Path& path : options_.paths) paths += (paths.empty() ? "" : " ") + path.text();
+    for (const Path& path : options_.paths) {
+      tickets = in_.space.inspect(path);
+      const auto found = mine();
+      if (found == tickets.end() || found->granted) return std::nullopt;
+      const auto blocks = [&found](const TicketInfo& info) {
+        return std::ranges::find(found->blocked_by, info.ticket.number) != found->blocked_by.end();
+      };
+      const auto blocker = std::ranges::find_if(tickets, blocks);
+      if (blocker == tickets.end()) continue;  // It is on another of the paths.
+      return fmt::format("waiting for {}: {}; position {}", paths, describe(*blocker),
+                         found->position);
+    }
+    return fmt::format("waiting for {}", paths);
+  }
+
+  [[nodiscard]] std::string describe(const TicketInfo& blocker) const {
+    std::string out = fmt::format("{} by {}", blocker.granted ? "held" : "asked for earlier",
+                                  blocker.ticket.owner.text());
+    if (!blocker.label.empty()) out += fmt::format(" '{}'", printable(blocker.label));
+    if (!blocker.host.empty()) {
+      out += fmt::format(" ({}, pid {})", printable(blocker.host), blocker.pid);
+    }
+    if (blocker.since) {
+      out += fmt::format(" for {}", age_text(in_.store->now() - *blocker.since));
+    }
+    return out;
+  }
+
+  const RunOptions& options_;
+  const OpenSpace& in_;
+  const Owner& owner_;
+  bool live_;
+  bool said_ = false;
+};
+
+// The request, on a thread of its own.
+class Waiter {
+ public:
+  Waiter(const RunOptions& options, const OpenSpace& in, const Owner& owner)
+      : options_(options), locker_(terms(options, in, owner)) {
+    if (done_.get() < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+    for (const Path& path : options.paths) claims_.emplace_back(path, options.mode);
+    thread_ = std::jthread{[this](const std::stop_token& stop) { ask(stop); }};
+  }
+
+  [[nodiscard]] int descriptor() const noexcept { return done_.get(); }
+  void stop() { thread_.request_stop(); }
+  [[nodiscard]] std::optional<Hold> result() {
+    thread_.join();
+    if (error_ != nullptr) std::rethrow_exception(error_);
+    return std::move(hold_);
+  }
+
+ private:
+  static Locker terms(const RunOptions& options, const OpenSpace& in, const Owner& owner) {
+    Locker locker = in.space.as(owner).label(options.label);
+    return options.max_hold ? locker.max_hold(*options.max_hold) : locker;
+  }
+
+  void ask(const std::stop_token& stop) {
+    try {
+      if (options_.try_only) {
+        hold_ = locker_.try_lock(claims_);
+      } else if (options_.timeout) {
+        hold_ = locker_.try_lock_for(claims_, *options_.timeout, stop);
+      } else {
+        hold_ = locker_.lock(claims_, stop);
+      }
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(done_.get(), &one, sizeof one);
+  }
+
+  const RunOptions& options_;
+  Locker locker_;
+  std::vector<Claim> claims_;
+  Descriptor done_{::eventfd(0, EFD_CLOEXEC)};
+  std::optional<Hold> hold_;
+  std::exception_ptr error_;
+  std::jthread thread_;  // Last: it uses all of the above.
+};
+
+}  // namespace
+
+Acquired acquire(const RunOptions& options, const OpenSpace& in, const Owner& owner,
+                 const Signals& signals) {
+  Acquired out;
+  Waiter waiter{options, in, owner};
+  WaitingLine line{options, in, owner};
+  for (int wait_ms = patience_ms;; wait_ms = refresh_ms) {
+    std::array waits{readable(waiter.descriptor()), readable(signals.descriptor())};
+    const int ready = ::poll(waits.data(), waits.size(), wait_ms);
+    if (waits[0].revents != 0) break;
+    if (ready == 0) line.update();
+    const std::optional<Arrived> signal = signals.next();
+    if (!signal) continue;
+    if (ends_by_default(signal->number)) {
+      out.signal = signal->number;
+      waiter.stop();
+      break;
+    }
+    if (signal->number != SIGCONT && signal->number != SIGWINCH && signal->number != SIGURG) {
+      line.clear();
+      ::raise(SIGSTOP);  // Ctrl-Z, or a terminal that belongs to others now.
+    }
+  }
+  line.clear();
+  out.hold = waiter.result();
+  if (out.signal != 0 && out.hold) {
+    out.hold->release();  // It came too late to end the wait, but it is obeyed.
+    out.hold.reset();
+  }
+  return out;
+}
+
+}  // namespace tenure::cli

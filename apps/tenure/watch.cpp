@@ -1,0 +1,204 @@
+#include "watch.hpp"
+
+#include <fmt/core.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "descriptor.hpp"
+#include "exit_status.hpp"
+#include "signals.hpp"
+#include "snapshot.hpp"
+#include "space_choice.hpp"
+
+namespace tenure::cli {
+namespace {
+
+constexpr int refresh_ms = 1000;  // Ages go on although nothing changes.
+constexpr int settle_ms = 100;    // At most so often, however much changes.
+
+// Takes the screen over, and gives it back as it was.
+class Screen {
+ public:
+  Screen() { enter(); }
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+  ~Screen() { leave(); }
+
+  void enter() {
+    wait_for_foreground();
+    if (::tcgetattr(STDIN_FILENO, &before_) == 0) {
+      termios keys = before_;
+      keys.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+      ::tcsetattr(STDIN_FILENO, TCSANOW, &keys);
+      changed_ = true;
+    }
+    write("\x1b[?1049h\x1b[?25l");
+  }
+  void leave() {
+    write("\x1b[?25h\x1b[?1049l");
+    if (changed_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+    changed_ = false;
+  }
+  // Line by line over what is there: nothing flickers.
+  static void show(std::string_view text, std::size_t rows) {
+    std::string out = "\x1b[H";
+    for (std::size_t row = 1; row <= rows && !text.empty(); ++row) {
+      const std::string_view line = text.substr(0, text.find('\n'));
+      out.append(row == 1 ? "" : "\r\n").append(line).append("\x1b[K");
+      text.remove_prefix(std::min(text.size(), line.size() + 1));
+    }
+    write(out + "\x1b[J");
+  }
+
+ private:
+  // SIGTTOU is blocked like all others, so the terminal would not stop us.
+  static void wait_for_foreground() {
+    for (;;) {
+      const pid_t group = ::tcgetpgrp(STDOUT_FILENO);
+      if (group < 0 || group == ::getpgrp()) return;
+      ::raise(SIGSTOP);
+    }
+  }
+  static void write(std::string_view text) {
+    fmt::print("{}", text);
+    (void)std::fflush(stdout);
+  }
+
+  termios before_{};
+  bool changed_ = false;
+};
+
+class Watching {
+ public:
+  Watching(const WatchOptions& options, const Terminal& terminal, const Signals& signals)
+      : options_(options),
+        terminal_(terminal),
+        signals_(signals),
+        choice_(choose_space(options.space)),
+        in_(open_existing_space(choice_)) {
+    if (changed_.get() < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+    if (!options.json && can_rewrite(STDOUT_FILENO)) screen_.emplace();
+    keys_ = screen_ && ::isatty(STDIN_FILENO) == 1;
+  }
+
+  int run() {
+    while (!over_) {
+      show();
+      wait(settle_ms, false);
+      if (!over_) wait(refresh_ms, true);
+    }
+    return status_;
+  }
+
+ private:
+  void arm() {
+    WatchFor all;
+    all.ranges.emplace_back();
+    all.after = in_.store->apply({}).revision;
+    change_ = in_.store->watch(std::move(all), [this] {
+      const std::uint64_t one = 1;
+      [[maybe_unused]] const ssize_t written = ::write(changed_.get(), &one, sizeof one);
+    });
+  }
+
+  void show() {
+    if (change_ == nullptr) arm();
+    const Snapshot snapshot = look(in_, choice_, options_.path);
+    if (screen_) {
+      const ScreenSize size = screen_size(STDOUT_FILENO);
+      std::string text = terminal_.paint(Style::bold, fit(printable(choice_.url), size.columns));
+      text += fmt::format("\n{} of {} tickets hold; q ends\n\n", holders(snapshot),
+                          snapshot.tickets.size());
+      Screen::show(text + table_text(snapshot, terminal_, size.columns), size.rows);
+      return;
+    }
+    if (shown_ == snapshot.tickets) return;
+    shown_ = snapshot.tickets;
+    if (options_.json) {
+      fmt::print("{}", json_text(snapshot, true));
+    } else {
+      fmt::print("{}\n{}\n", time_text(snapshot.now), table_text(snapshot, terminal_, 0));
+    }
+    (void)std::fflush(stdout);
+  }
+
+  static std::size_t holders(const Snapshot& snapshot) {
+    std::size_t count = 0;
+    for (const TicketInfo& info : snapshot.tickets) count += info.granted ? 1 : 0;
+    return count;
+  }
+
+  // Ends early for a signal or a key that matters and, if `changes`, for a change.
+  void wait(int wait_ms, bool changes) {
+    std::array waits{
+        readable(signals_.descriptor()), readable(keys_ ? STDIN_FILENO : -1),
+        pollfd{.fd = STDOUT_FILENO, .events = 0, .revents = 0},  // Whether anybody still reads.
+        readable(changes ? changed_.get() : -1)};
+    ::poll(waits.data(), waits.size(), wait_ms);
+    if (waits[0].revents != 0) on_signal();
+    if (waits[1].revents != 0) on_key();
+    if ((waits[2].revents & (POLLERR | POLLHUP)) != 0) over_ = true;
+    if (waits[3].revents != 0) {
+      std::uint64_t count = 0;
+      [[maybe_unused]] const ssize_t size = ::read(changed_.get(), &count, sizeof count);
+      change_.reset();
+    }
+  }
+
+  void on_signal() {
+    const std::optional<Arrived> signal = signals_.next();
+    if (!signal) return;
+    if (ends_by_default(signal->number)) {
+      over_ = true;
+      status_ = signal->number == SIGINT ? exit_ok : exit_signal + signal->number;
+    } else if (signal->number == SIGTSTP || signal->number == SIGTTIN ||
+               signal->number == SIGTTOU) {
+      if (screen_) screen_->leave();
+      ::raise(SIGSTOP);
+      if (screen_) screen_->enter();
+    }
+  }
+
+  void on_key() {
+    char key = 0;
+    const ssize_t size = ::read(STDIN_FILENO, &key, 1);
+    if (size <= 0 || key == 'q' || key == 'Q') over_ = true;
+  }
+
+  const WatchOptions& options_;
+  const Terminal& terminal_;
+  const Signals& signals_;
+  SpaceChoice choice_;
+  Descriptor changed_{::eventfd(0, EFD_CLOEXEC)};
+  OpenSpace in_;
+  std::optional<std::vector<TicketInfo>> shown_;
+  std::optional<Screen> screen_;
+  bool keys_ = false;
+  bool over_ = false;
+  int status_ = exit_ok;
+  std::unique_ptr<Watch> change_;  // Last: its notice uses the above.
+};
+
+}  // namespace
+
+int watch(const WatchOptions& options, const Terminal& terminal) {
+  const Signals signals = Signals::block();
+  return Watching{options, terminal, signals}.run();
+}
+
+}  // namespace tenure::cli

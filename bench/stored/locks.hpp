@@ -1,0 +1,44 @@
+// locks.hpp: locks that two processes can take in turn, ours and others, behind one interface.
+//
+// A Lock is made in the process that uses it, after the fork. Those that two processes make of the
+// same kind and Meeting are the same lock.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+
+#include "bench/stored/child.hpp"
+
+namespace tenure::bench::stored {
+
+class Lock {
+ public:
+  Lock() = default;
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+  virtual ~Lock() = default;
+  virtual void acquire() = 0;
+  virtual void release() = 0;
+};
+
+enum class Kind : std::uint8_t {
+  ours,
+  control,  // The least that can be: one write transaction and a futex; one read transaction.
+  futex,    // The futex alone. Neither of these two is a lock: they pass a baton between two sides.
+  flock,    // flock(2) on a file, as flock(1) does.
+  polling,  // A queue in SQLite that is looked at every 100 ms.
+};
+inline constexpr std::size_t kinds = 5;
+
+// Made before the fork.
+struct Meeting {
+  std::filesystem::path file;  // The start of the names of all files.
+  Signal* baton = nullptr;  // In shared memory. Whose turn it is, 0 or 1; none but control, futex.
+};
+
+[[nodiscard]] std::unique_ptr<Lock> make_lock(Kind kind, const Meeting& meeting,
+                                              std::uint32_t side);
+
+}  // namespace tenure::bench::stored

@@ -1,0 +1,51 @@
+// postgres.hpp: PostgreSQL's advisory locks, over TCP and over a Unix socket.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "bench/stored/server.hpp"
+
+struct pg_conn;
+
+namespace tenure::bench::stored {
+
+class Postgres {
+ public:
+  // A connection; the server has a process for it.
+  class Session {
+   public:
+    Session(const std::string& host, int port, int key);
+    void lock();
+    void unlock();
+    [[nodiscard]] pid_t server() const noexcept;
+
+   private:
+    struct Disconnect {
+      void operator()(pg_conn* connection) const noexcept;
+    };
+    void call(const char* statement);
+
+    std::unique_ptr<pg_conn, Disconnect> connection_;
+    std::string key_;
+  };
+
+  // Null where the server is not installed. Throws std::runtime_error where it does not start.
+  [[nodiscard]] static std::unique_ptr<Postgres> start();
+
+  [[nodiscard]] Session over_tcp() const { return {"127.0.0.1", port_, 1}; }
+  [[nodiscard]] Session over_unix_socket() const { return {directory_.string(), port_, 2}; }
+
+ private:
+  explicit Postgres(const std::filesystem::path& initdb);
+  [[nodiscard]] bool answers() const;
+
+  int port_;
+  std::filesystem::path directory_;
+  std::unique_ptr<Server> server_;
+};
+
+}  // namespace tenure::bench::stored

@@ -1,0 +1,37 @@
+// redis.hpp: the lock that Redis documents: SET NX PX, and a script that deletes what is still
+// ours.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+
+#include "bench/stored/server.hpp"
+
+struct redisContext;
+
+namespace tenure::bench::stored {
+
+class Redis {
+ public:
+  // Null where the server is not installed. Throws std::runtime_error where it does not start.
+  [[nodiscard]] static std::unique_ptr<Redis> start();
+
+  void lock();
+  void unlock();
+  [[nodiscard]] pid_t server() const noexcept { return server_->pid(); }
+
+ private:
+  struct Disconnect {
+    void operator()(redisContext* context) const noexcept;
+  };
+  explicit Redis(const std::string& program);
+  bool connect(int port);
+
+  std::unique_ptr<redisContext, Disconnect> connection_;
+  std::unique_ptr<Server> server_;
+  std::string script_;  // Its hash: the server has the text.
+};
+
+}  // namespace tenure::bench::stored

@@ -1,0 +1,79 @@
+// sqlite.hpp: bare SQLite, as one would write it by hand: WAL, synchronous=NORMAL, prepared
+// statements. What our space must do at least is measured with it.
+//
+// Thread safety: none. Not to be taken through a fork.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace tenure::bench::stored {
+
+class Statement {
+ public:
+  Statement(sqlite3* database, std::string_view text);
+  Statement& bind(int place, std::string_view value);  // The value must outlive run().
+  Statement& bind(int place, std::int64_t value);
+  // The first column of the first row, 0 where there is none; all rows are read.
+  std::int64_t run();
+
+ private:
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const noexcept;
+  };
+  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+};
+
+class Database {
+ public:
+  explicit Database(const std::filesystem::path& file);
+  [[nodiscard]] sqlite3* get() const noexcept { return database_.get(); }
+
+ private:
+  struct Close {
+    void operator()(sqlite3* database) const noexcept;
+  };
+  std::unique_ptr<sqlite3, Close> database_;
+};
+
+// A table of tickets, and the least that is written and read in it. Waits for other processes with
+// SQLite's own busy handler.
+class Tickets {
+ public:
+  explicit Tickets(const std::filesystem::path& file);
+  void insert(std::string_view path);  // One write transaction each.
+  void remove(std::string_view path);
+  [[nodiscard]] bool has(std::string_view path);  // One read transaction.
+
+ private:
+  void write(Statement& statement, std::string_view path);
+
+  Database database_;
+  Statement begin_;
+  Statement commit_;
+  Statement insert_;
+  Statement remove_;
+  Statement read_;
+};
+
+// A lock as it is often written: a row in a queue, and a look every 100 ms whether it is the first.
+class PollingQueue {
+ public:
+  explicit PollingQueue(const std::filesystem::path& file);
+  void lock();
+  void unlock();
+
+ private:
+  Database database_;
+  Statement insert_;
+  Statement first_;
+  Statement remove_;
+  std::int64_t ticket_ = 0;
+};
+
+}  // namespace tenure::bench::stored

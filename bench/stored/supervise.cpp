@@ -1,0 +1,165 @@
+#include "bench/stored/supervise.hpp"
+
+#include <linux/magic.h>
+#include <sys/prctl.h>
+#include <sys/statfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <stdexcept>
+#include <system_error>
+#include <thread>
+
+#include "bench/program.hpp"
+
+namespace tenure::bench::stored {
+namespace {
+
+namespace fs = std::filesystem;
+
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): questions take no argument.
+fs::path directory;
+
+long kind_of(const fs::path& path) {
+  struct statfs facts{};
+  return ::statfs(path.c_str(), &facts) == 0 ? static_cast<long>(facts.f_type) : 0;
+}
+
+bool in_memory(long kind) { return kind == TMPFS_MAGIC || kind == RAMFS_MAGIC; }
+
+// Whether the user of a server gets there.
+bool open_to_others(const fs::path& place) {
+  fs::path part;
+  for (const fs::path& name : fs::absolute(place)) {
+    part /= name;
+    std::error_code unknown;
+    const fs::perms perms = fs::status(part, unknown).permissions();
+    if (unknown || (perms & fs::perms::others_exec) == fs::perms::none) return false;
+  }
+  return true;
+}
+
+// A temporary directory, also because the path of a Unix socket is short. In memory, or out of the
+// reach of others, only where there is nothing else.
+fs::path make_directory() {
+  const char* const wanted = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe)
+  const std::array<fs::path, 3> places = {wanted == nullptr ? "" : wanted, "/tmp", "/var/tmp"};
+  for (const bool any : {false, true}) {
+    for (const fs::path& place : places) {
+      if (place.empty()) continue;
+      const bool good = !in_memory(kind_of(place)) && open_to_others(place);
+      if (!good && !any) continue;
+      std::string name = (place / "tenure_bench.XXXXXX").string();
+      if (::mkdtemp(name.data()) == nullptr) continue;
+      fs::permissions(name, fs::perms::owner_all | fs::perms::group_exec | fs::perms::others_exec);
+      return name;
+    }
+  }
+  throw std::runtime_error("no directory for temporary files: set TMPDIR");
+}
+
+sigset_t signals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, signal);
+  return set;
+}
+
+// The status of the program; processes that it left to us are reaped on the way.
+int wait_for(pid_t program, const sigset_t& set) {
+  int interrupted = 0;
+  for (;;) {
+    int status = 0;
+    for (pid_t ended = 0; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+      if (ended != program) continue;
+      if (interrupted != 0) return 128 + interrupted;
+      return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    }
+    const int signal = ::sigwaitinfo(&set, nullptr);
+    if (signal <= 0 || signal == SIGCHLD) continue;
+    interrupted = signal;
+    ::kill(program, SIGKILL);  // All others die with it: die_with.
+  }
+}
+
+void kill_children() {
+  const std::string self = std::to_string(::getpid());
+  std::ifstream children{"/proc/self/task/" + self + "/children"};
+  for (pid_t child = 0; children >> child;) ::kill(child, SIGKILL);
+}
+
+// Servers end by themselves; what has not done so after a while is made to.
+void reap_the_rest() {
+  using namespace std::chrono_literals;
+  const auto start = std::chrono::steady_clock::now();
+  for (pid_t ended = 0; (ended = ::waitpid(-1, nullptr, WNOHANG)) >= 0;) {
+    if (ended > 0) continue;
+    const auto waited = std::chrono::steady_clock::now() - start;
+    if (waited > 10s) return (void)std::fputs("processes of the benchmark are left\n", stderr);
+    if (waited > 3s) kill_children();
+    std::this_thread::sleep_for(5ms);
+  }
+}
+
+int supervise(const std::function<int()>& program) {
+  const sigset_t set = signals();
+  sigset_t before;
+  ::sigprocmask(SIG_BLOCK, &set, &before);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+
+  const pid_t self = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
+  if (child == 0) {
+    die_with(self, SIGKILL);
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    std::exit(program());  // NOLINT(concurrency-mt-unsafe)
+  }
+  const int status = wait_for(child, set);
+  reap_the_rest();
+  return status;
+}
+
+}  // namespace
+
+int supervised(const std::function<int()>& program) {
+  try {
+    directory = make_directory();
+    const int status = supervise(program);
+    std::error_code ignored;
+    fs::remove_all(directory, ignored);
+    return status;
+  } catch (const std::exception& error) {
+    (void)std::fprintf(stderr, "%s\n", error.what());
+    return EXIT_FAILURE;
+  }
+}
+
+const fs::path& scratch() { return directory; }
+
+std::string scratch_kind() {
+  switch (const long kind = kind_of(directory); kind) {
+    case EXT4_SUPER_MAGIC: return "ext4";
+    case XFS_SUPER_MAGIC: return "xfs";
+    case BTRFS_SUPER_MAGIC: return "btrfs";
+    case OVERLAYFS_SUPER_MAGIC: return "overlayfs";
+    default: return in_memory(kind) ? "memory" : "file system " + std::to_string(kind);
+  }
+}
+
+fs::path scratch_path(std::string_view name) {
+  static int given = 0;
+  // The process number: each question counts for itself.
+  return directory /
+         (std::to_string(::getpid()) + "-" + std::to_string(++given) + "-" + std::string{name});
+}
+
+}  // namespace tenure::bench::stored

@@ -1,0 +1,167 @@
+// Threads of many processes stand in line for one key, and each goes to its end after its turn. The
+// question's own process stands in line too: it lets a line run by letting go, and has stopped it
+// when its turn comes again. No rival: the long line next to the short one. Beside it, without a
+// bar, what a thousand threads cost that only wake each other: each finds a colder cache.
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "bench/program.hpp"
+#include "bench/stored/child.hpp"
+#include "bench/stored/ours.hpp"
+#include "bench/stored/questions.hpp"
+#include "bench/stored/supervise.hpp"
+#include "tenure/claim.hpp"
+
+namespace tenure::bench::stored {
+namespace {
+
+constexpr std::size_t rounds = 40;
+constexpr std::size_t most_waiters = 1'000;
+
+// In memory that all processes share. Seat 0 is that of the question's process.
+struct Board {
+  std::atomic<std::uint64_t> taken = 0;
+  std::array<Signal, most_waiters + 1> seats;  // Of those who only wake each other.
+};
+
+struct Queue {
+  std::filesystem::path file;
+  std::size_t waiters;
+  Board* board;
+};
+
+enum Sort : std::uint8_t { ours, control };
+
+[[noreturn]] void take_turns(const Space& space, Board& board) {
+  const Claim claim = book.exclusive();
+  for (;;) {
+    Hold hold = space.lock(claim);
+    board.taken.fetch_add(1);
+    hold.release();
+  }
+}
+
+void pass_on(const Queue& queue, std::size_t seat) {
+  queue.board->seats.at(seat).wait_for(1);
+  queue.board->seats.at(seat).reset();
+  queue.board->seats.at((seat + 1) % (queue.waiters + 1)).set(1);
+}
+
+// A command adds a thread: which queue, which seat, which sort.
+void host_waiters(const std::array<Queue, 2>& queues, Line& line) {
+  std::map<std::size_t, Space> spaces;
+  while (const auto command = line.next()) {
+    const auto index = static_cast<std::size_t>(command->at(0));
+    const auto seat = static_cast<std::size_t>(command->at(1));
+    const Queue& queue = queues.at(index);
+    if (static_cast<int>(command->at(2)) == control) {
+      std::thread{[&queue, seat] {
+        for (;;) pass_on(queue, seat);
+      }}.detach();
+    } else {
+      if (!spaces.contains(index)) spaces.emplace(index, open_file(queue.file));
+      std::thread{take_turns, std::cref(spaces.at(index)), std::ref(*queue.board)}.detach();
+    }
+    line.send({});
+  }
+  ::pause();  // The threads use what is here; a signal ends all of them.
+}
+
+// A queue that stands still but for its rounds.
+class Running {
+ public:
+  Running(const Queue& queue, std::vector<Child>& children, std::size_t index)
+      : queue_(queue), space_(open_file(queue.file)), hold_(space_.lock(book)) {
+    // One process after the other: neighbours in the line are not of the same one.
+    for (std::size_t i = 0; i < queue.waiters; ++i) {
+      for (const Sort sort : {ours, control}) {
+        children[i % children.size()].ask(
+            {static_cast<double>(index), static_cast<double>(i + 1), static_cast<double>(sort)});
+      }
+    }
+    while (space_.inspect(book).size() < queue.waiters + 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds{10});
+    }
+  }
+
+  // Nanoseconds a hand-off.
+  double round(std::size_t handoffs) {
+    const std::uint64_t before = queue_.board->taken.load();
+    const double start = now();
+    std::uint64_t own = 0;
+    std::uint64_t done = 0;
+    for (; done < handoffs; done = own + queue_.board->taken.load() - before) {
+      hold_.release();
+      hold_ = space_.lock(book);
+      ++own;
+    }
+    return (now() - start) / static_cast<double>(done);
+  }
+
+  double control_round(std::size_t handoffs) {
+    const double start = now();
+    std::size_t done = 0;
+    for (; done < handoffs; done += queue_.waiters + 1) {
+      queue_.board->seats[1].set(1);
+      queue_.board->seats[0].wait_for(1);
+      queue_.board->seats[0].reset();
+    }
+    return (now() - start) / static_cast<double>(done);
+  }
+
+ private:
+  const Queue& queue_;
+  Space space_;
+  Hold hold_;
+};
+
+void ask_in(Report& report, const Placement& placement) {
+  const Shared<std::array<Board, 2>> boards;
+  const Effort effort = report.effort();
+  const std::array<Queue, 2> queues = {
+      Queue{.file = scratch_path("few"), .waiters = effort.of(10, 2), .board = &(*boards)[0]},
+      Queue{.file = scratch_path("many"),
+            .waiters = effort.of(most_waiters, 20),
+            .board = &(*boards)[1]}};
+  std::vector<Child> children;
+  for (std::size_t i = 0; i < effort.of(20, 4); ++i) {
+    children.emplace_back(placement.core_of(i), [&](Line& line) { host_waiters(queues, line); });
+  }
+  pin_to_core(0);
+  Running few{queues[0], children, 0};
+  Running many{queues[1], children, 1};
+
+  // As many for both: a full turn of the long line.
+  const std::size_t handoffs = queues[1].waiters;
+  Race race{effort};
+  const auto of_few = race.add_round([&] { return few.round(handoffs); });
+  const auto of_many = race.add_round([&] { return many.round(handoffs); });
+  const auto bare_few = race.add_round([&] { return few.control_round(handoffs); });
+  const auto bare_many = race.add_round([&] { return many.control_round(handoffs); });
+  race.run(rounds);
+  report.compare(placement.line("1,000 waiting"), {"", a_second(race[of_many]), "/s"},
+                 {"10 waiting", a_second(race[of_few]), "/s"}, at_least(0.8));
+  report.compare(placement.line("1,000 bare futexes"), {"", a_second(race[bare_many]), "/s"},
+                 {"10", a_second(race[bare_few]), "/s"});
+  for (Child& child : children) child.kill();  // Before our own space lets the lines run.
+}
+
+}  // namespace
+
+void ask_waiters_on_one_core(Report& report) { ask_in(report, placements[0]); }
+
+void ask_waiters_on_two_cores(Report& report) {
+  if (cores() < 2) return report.note("not measured: one core only");
+  ask_in(report, placements[1]);
+}
+
+}  // namespace tenure::bench::stored

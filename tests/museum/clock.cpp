@@ -1,0 +1,56 @@
+#include "tests/museum/clock.hpp"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <ctime>
+
+#include "tests/museum/process.hpp"
+
+namespace tenure::museum {
+namespace {
+
+using Offset = std::atomic<std::int64_t>;
+
+Offset wall = 0;
+std::atomic<Offset*> boot = nullptr;
+
+}  // namespace
+
+void move_wall_clock(std::chrono::nanoseconds by) { wall.fetch_add(by.count()); }
+
+void share_boot_clock() {
+  if (boot.load() != nullptr) return;
+  static const Shared<Offset> offset;  // For all cases of this process: a clock does not go back.
+  boot.store(&*offset);
+}
+
+void move_boot_clock(std::chrono::nanoseconds by) {
+  share_boot_clock();
+  boot.load()->fetch_add(by.count());
+}
+
+namespace {
+
+std::int64_t moved(clockid_t clock) noexcept {
+  if (clock == CLOCK_REALTIME) return wall.load();
+  const Offset* const offset = boot.load();
+  return clock == CLOCK_BOOTTIME && offset != nullptr ? offset->load() : 0;
+}
+
+}  // namespace
+}  // namespace tenure::museum
+
+// In the place of the C library's.
+extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
+  const auto result = static_cast<int>(::syscall(SYS_clock_gettime, clock, time));
+  constexpr std::int64_t second = 1'000'000'000;
+  const std::int64_t by = tenure::museum::moved(clock);
+  if (result != 0 || by == 0) return result;
+  const std::int64_t sum = time->tv_nsec + by % second;
+  time->tv_sec += by / second + (sum >= second ? 1 : 0) - (sum < 0 ? 1 : 0);
+  time->tv_nsec = (sum + second) % second;
+  return 0;
+}

@@ -1,0 +1,82 @@
+// Files that are not what they should be, and a disk that is full.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+
+#include "store/sqlite/sqlite_store.hpp"
+#include "tests/museum/museum.hpp"
+#include "tests/museum/process.hpp"
+
+namespace tenure::museum {
+namespace {
+
+const Path book = Path::of("book");
+
+std::string bytes(const std::filesystem::path& path) {
+  std::ifstream file{path, std::ios::binary};
+  return {std::istreambuf_iterator<char>{file}, {}};
+}
+
+// Beside a database that is in order, somebody left a file in the place of ours. Nobody is to lock
+// by that, and whoever put it there finds it as it was.
+TEST(Museum, M26_AHalfWrittenOrForeignSideFileIsRefused) {
+  const File file;
+  open(file.url()).lock(book).release();
+  const std::filesystem::path side = file.beside("museum.db-tenure");
+  until([&] { return !std::filesystem::exists(file.beside("museum.db-wal")); });  // It is closed.
+  const std::string good = bytes(side);
+  const std::string database = bytes(file.path());
+  std::string other_magic = good;
+  other_magic[0] = 'T';
+  std::string other_version = good;
+  other_version[8] = 99;
+  for (const std::string& bad :
+       {good.substr(0, good.size() / 2), good.substr(0, 10), std::string{"{}"}, good + "more",
+        std::string(good.size(), '\xff'), other_magic, other_version}) {
+    std::ofstream{side, std::ios::binary} << bad;
+    try {
+      static_cast<void>(open(file.url()));
+      ADD_FAILURE() << "opened with a side file of " << bad.size() << " bytes";
+    } catch (const StoreError& error) {
+      EXPECT_NE(std::string{error.what()}.find(side.string() + ": is not a file of this version"),
+                std::string::npos)
+          << error.what();
+    }
+    EXPECT_TRUE(bytes(side) == bad) << "touched";
+    EXPECT_TRUE(bytes(file.path()) == database) << "touched";
+  }
+  std::ofstream{side, std::ios::binary} << good;
+  EXPECT_TRUE(open(file.url()).try_lock(book).has_value());
+}
+
+// The write that fails gives back what it had taken to be made: the gate of the writers, and
+// SQLite's own lock. Others are not held up, nor is the next one of this process.
+TEST(Museum, S18_AWriteThatFailsLeavesNothingLocked) {
+  const File file;
+  const Process other{client(file.url())};
+  ASSERT_EQ(other.ask("lock film"), "holds");
+  sqlite::SqliteOptions full;
+  full.alone = true;
+  full.max_pages = 64;
+  const std::shared_ptr<Store> files = sqlite::open_sqlite(file.path(), full);
+  Space space = open(files);
+  Txn large;
+  large.writes.push_back(Write::put("large", std::string(1'000'000, 'x')));
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_THROW(files->apply(large), StoreError);
+    EXPECT_EQ(other.ask("try book"), "holds");
+    EXPECT_EQ(other.ask("release"), "yes");
+    EXPECT_TRUE(space.lock(book).release());
+  }
+  const std::string label(1'000'000, 'x');
+  EXPECT_THROW(static_cast<void>(space.as("me").label(label).lock(book)), StoreError);
+  EXPECT_TRUE(space.inspect(book).empty());
+  EXPECT_EQ(other.ask("try book"), "holds");
+}
+
+}  // namespace
+}  // namespace tenure::museum

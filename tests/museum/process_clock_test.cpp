@@ -1,0 +1,180 @@
+// Clocks that are wrong, and processes that do not run for a while.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/museum/clock.hpp"
+#include "tests/museum/museum.hpp"
+#include "tests/museum/process.hpp"
+
+namespace tenure::museum {
+namespace {
+
+using namespace std::chrono_literals;
+
+const Path book = Path::of("book");
+
+constexpr auto one_hour = "limit 3600000000000";
+
+Process::Body client_with_wall_clock(const std::string& url, std::chrono::nanoseconds by) {
+  return [body = client(url), by](const Line& line) {
+    move_wall_clock(by);
+    body(line);
+  };
+}
+
+// Whose wall clock is wrong, or is set while it holds, neither loses what it holds nor takes what
+// others have.
+TEST(Museum, M21_AWallClockThatIsWrongDecidesNothing) {
+  constexpr auto years = 24h * 365 * 10;
+  const File file;
+  const Process ahead{client_with_wall_clock(file.url(), years)};
+  const Process behind{client_with_wall_clock(file.url(), -years)};
+  for (const Process* const holder : {&ahead, &behind}) {
+    const Process& other = holder == &ahead ? behind : ahead;
+    ASSERT_EQ(holder->ask(one_hour), "ok");
+    EXPECT_EQ(holder->ask("lock book"), "holds");
+    EXPECT_EQ(other.ask("try book"), "taken");
+    EXPECT_EQ(holder->ask("is lost"), "no");
+    EXPECT_EQ(holder->ask("renew"), "yes");
+    EXPECT_EQ(other.ask("try book"), "taken");
+    EXPECT_EQ(holder->ask("release"), "yes");
+  }
+  const std::shared_ptr<Store> files = store(file.url());
+  Space space = open(files);
+  ASSERT_EQ(ahead.ask("lock book"), "holds");
+  for (const auto by : {years, -2 * years, years}) {
+    move_wall_clock(by);
+    const std::optional<Instant> deadline = space.inspect().at(0).deadline;
+    EXPECT_GT(*deadline, files->now());
+    EXPECT_LE(*deadline, files->now() + 1h);
+    EXPECT_FALSE(space.try_lock(book).has_value());
+  }
+}
+
+// Two who open a new store at moments years apart by their own clocks: the first one's counts.
+TEST(Museum, M21_TheStoreHasOneClockForAll) {
+  const File file;
+  const Process ahead{client_with_wall_clock(file.url(), 24h * 365)};
+  ASSERT_EQ(ahead.ask("try film"), "holds");
+  const std::shared_ptr<Store> files = store(file.url());
+  const Instant now = files->now();
+  const Instant since = *open(files).inspect().at(0).since;
+  EXPECT_LE(since, now);
+  EXPECT_LE(now, since + 24h);
+  EXPECT_GT(now, std::chrono::system_clock::now() + 24h * 364) << "the first one's wall time";
+}
+
+// ---- Stopped ----
+
+// Stopped for a day, it holds what it held: no lease runs out behind its back.
+TEST(Museum, M37_AStoppedHolderKeepsItsLock) {
+  share_boot_clock();
+  const File file;
+  const Process holder{client(file.url())};
+  const Process next{client(file.url())};
+  Space space = open(file.url());
+  EXPECT_EQ(holder.ask("lock book"), "holds");
+  next.tell("lock book");
+  until_waiting(space, 1);
+  holder.stop();
+  move_boot_clock(24h);
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(space.try_lock(book).has_value());
+  EXPECT_EQ(space.inspect().front().pid, holder.pid());
+  EXPECT_EQ(waiting(space), 1U);
+  holder.go_on();
+  EXPECT_EQ(holder.ask("is lost"), "no");
+  EXPECT_EQ(holder.ask("release"), "yes");
+  EXPECT_EQ(next.hear(), "holds");
+}
+
+// With a max_hold it is passed on, and the one who was stopped learns it before it can do harm:
+// its hold is lost, and what it holds up to the store is refused.
+TEST(Museum, M37_AStoppedHolderThatIsOverdueIsToldWhenItWakes) {
+  share_boot_clock();
+  const File file;
+  const Process holder{client(file.url())};
+  const Process next{client(file.url())};
+  ASSERT_EQ(holder.ask(one_hour), "ok");
+  ASSERT_EQ(holder.ask("lock book"), "holds");
+  Space space = open(file.url());
+  next.tell("lock book");
+  until_waiting(space, 1);
+  holder.stop();
+  move_boot_clock(59min);
+  EXPECT_FALSE(space.try_lock(book).has_value());
+  move_boot_clock(2min);
+  EXPECT_EQ(next.hear(), "holds");
+  holder.go_on();
+  EXPECT_EQ(holder.ask("until lost"), "lost");
+  EXPECT_EQ(holder.ask("renew"), "no");
+  EXPECT_EQ(holder.ask("release"), "no");
+  EXPECT_EQ(space.inspect().front().pid, next.pid());
+  EXPECT_EQ(next.ask("is lost"), "no");
+}
+
+// It runs, but slowly, and the machine slept: told a margin before the next one gets in.
+TEST(Museum, M03_AHolderIsToldBeforeTheNextOneGetsIn) {
+  share_boot_clock();
+  const File file;
+  const Process holder{client(file.url())};
+  const Process next{client(file.url())};
+  ASSERT_EQ(holder.ask(one_hour), "ok");
+  ASSERT_EQ(holder.ask("lock book"), "holds");
+  Space space = open(file.url());
+  next.tell("lock book");
+  until_waiting(space, 1);
+  move_boot_clock(1h - 900ms);  // The margin is a second.
+  EXPECT_EQ(holder.ask("until lost"), "lost");
+  EXPECT_EQ(next.hear(), "holds");
+}
+
+// ---- What a late writer can do ----
+
+// One process pays 1 in and is stopped after it has read what is there. An operator takes it for
+// dead. Another pays 10 in. The first wakes, and writes what it had worked out.
+std::string paid_in(bool guarded) {
+  const File file;
+  const auto pay = [&](const Line& line) {
+    const int amount = std::stoi(line.hear().value());
+    const std::shared_ptr<Store> files = store(file.url());
+    Space space = open(files);
+    const Hold hold = space.lock(book);
+    Txn txn;
+    txn.reads.push_back(Range::key("account"));
+    const auto found = files->apply(txn).reads.front();
+    const int sum = amount + (found.empty() ? 0 : std::stoi(found.front().value));
+    line.say(std::to_string(hold.token().value));
+    static_cast<void>(line.hear());
+    if (guarded) txn.guards = hold.guard();
+    txn.writes.push_back(Write::put("account", std::to_string(sum)));
+    line.say(files->apply(txn).committed ? "written" : "refused");
+  };
+  const Process slow{pay};
+  const Process quick{pay};
+  const Token token{std::stoull(slow.ask("1"))};
+  slow.stop();
+  quick.tell("10");
+  const std::shared_ptr<Store> files = store(file.url());
+  Space space = open(files);
+  until_waiting(space, 1);
+  EXPECT_TRUE(space.evict_now(token));
+  static_cast<void>(quick.hear());
+  EXPECT_EQ(quick.ask("write"), "written");
+  slow.go_on();
+  EXPECT_EQ(slow.ask("write"), guarded ? "refused" : "written");
+  Txn read;
+  read.reads.push_back(Range::key("account"));
+  return files->apply(read).reads.front().at(0).value;
+}
+
+TEST(Museum, M41_WithTheGuardALateWriteIsRefused) { EXPECT_EQ(paid_in(true), "10"); }
+
+// Both were told that they had paid in, and 10 are gone: what the guard is for.
+TEST(Museum, M41_WithoutItAnUpdateIsLost) { EXPECT_EQ(paid_in(false), "1"); }
+
+}  // namespace
+}  // namespace tenure::museum

@@ -1,0 +1,124 @@
+// Stores that fail, and entries in them that nobody of us wrote.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "space/stored/keys.hpp"
+#include "tests/museum/stored.hpp"
+
+namespace tenure::museum {
+namespace {
+
+using namespace std::chrono_literals;
+
+const Path book = Path::of("book");
+const Path film = Path::of("film");
+
+// What an error says; "none" when there was none.
+template <class F>
+std::string error_of(const F& ask) {
+  try {
+    ask();
+  } catch (const StoreError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+// ---- Errors that pass ----
+
+// The holder's look at its own entry fails, again and again: that says nothing about its hold.
+TEST_F(StoredMuseum, M25_AnErrorIsNotALoss) {
+  Hold hold = space.max_hold(1h).lock(book);
+  const std::stop_token lost = hold.lost();
+  for (int i = 0; i < 20; ++i) {
+    store->hold_notices(true);
+    ASSERT_TRUE(hold.renew());  // The entry changes, so the holder is about to look at it.
+    store->fail_next(3, MemoryStore::Fault::before);
+    store->hold_notices(false);
+    store->settle();
+    for (int second = 0; second < 5; ++second) move(1s);
+    EXPECT_FALSE(lost.stop_requested());
+  }
+  EXPECT_TRUE(hold.release());
+}
+
+// A waiter rides them out as well, and has lost no place.
+TEST_F(StoredMuseum, M25_AnErrorCostsAWaiterNothing) {
+  Hold hold = space.lock(book);
+  const Space elsewhere = other();
+  std::vector<int> order;  // Guarded by the lock.
+  std::vector<std::jthread> waiters;
+  for (int i = 0; i < 2; ++i) {
+    waiters.emplace_back([&, i] { elsewhere.with(book, [&] { order.push_back(i); }); });
+    until_waiting(space, static_cast<std::size_t>(i) + 1);
+  }
+  store->settle();
+  std::atomic<int> faults = 5;
+  store->before_apply([&, test = std::this_thread::get_id()](const Txn&) {
+    // Those who wait look on the store's own thread.
+    if (std::this_thread::get_id() != test && faults-- > 0) throw StoreError("not now");
+  });
+  hold.release();
+  while (tickets() != 0) move(100ms);
+  store->before_apply({});
+  waiters.clear();
+  EXPECT_EQ(order, (std::vector<int>{0, 1}));
+}
+
+// ---- Entries that are not ours ----
+
+// In the place of a ticket on `book`: refused by name, nothing is left behind, nothing of it is
+// touched, and what has nothing to do with it goes on.
+TEST_F(StoredMuseum, M26_ATicketThatIsNoneIsRefusedByName) {
+  const std::vector<std::string> hostile = {
+      "",
+      "{",
+      "null",
+      "[]",
+      "{}",
+      "\xff\xfe",
+      "{\"claims\":[]}",
+      R"({"session":7,"request":0,"claims":[["book"]],"since":0})",
+      R"({"session":"x","request":-1,"claims":"book","since":0})",
+      R"({"session":"x","request":0,"claims":[["book",7]],"since":0})",
+      R"({"session":"x","request":0,"claims":[["book","g",0]],"since":0})",
+      R"({"session":"x","request":0,"claims":[["book","g",1e99]],"since":0})",
+      R"({"session":"x","request":0,"claims":[["b%"]],"since":0})",
+      R"({"session":"x","request":0,"claims":[["book"]],"since":"now"})",
+      R"({"session":"x","request":0,"claims":[["book"]],"since":0,"deadline":{}})",
+      R"({"session":"x","first":[]})",
+      std::string(20'000, '['),
+  };
+  for (const std::string& value : hostile) {
+    SCOPED_TRACE(value.substr(0, 80));
+    const std::string key = stored::row_key(book, Token{1});
+    Txn plant;
+    plant.writes.push_back(Write::put(key, value));
+    store->apply(plant);
+    for (const std::string& said : {
+             error_of([&] { static_cast<void>(space.try_lock(book)); }),
+             error_of([&] { static_cast<void>(space.lock(book)); }),
+             error_of([&] { static_cast<void>(space.lock(book / Path::of("page"))); }),
+             error_of([&] { static_cast<void>(space.inspect(book)); }),
+         }) {
+      EXPECT_NE(said.find("not Tenure's"), std::string::npos) << said;
+    }
+    EXPECT_TRUE(space.lock(film).release());
+    Txn read;
+    read.reads.push_back(Range::prefix("\x01"));
+    read.writes.push_back(Write::remove(key));
+    EXPECT_EQ(tickets(), 1U) << "the stranger's own";
+    store->apply(read);
+    EXPECT_TRUE(space.lock(book).release());
+  }
+}
+
+}  // namespace
+}  // namespace tenure::museum
