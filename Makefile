@@ -3,10 +3,13 @@
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
+TORTURE_RUNS ?= 10
+TORTURE_SECONDS ?= 30
 BENCH ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap run build test gcc asan tsan fuzz bench coverage format tidy install clean
+.PHONY: help bootstrap run build test gcc asan tsan fuzz torture bench coverage format tidy
+.PHONY: install clean
 
 # $(call tree,NAME): configure and build one tree. Configuring again takes half a second and picks
 # up new rooms; only its errors are shown. One job a core: clang takes up to a gigabyte for a test.
@@ -49,6 +52,9 @@ tsan: bootstrap ## Run the concurrent tests under the thread sanitizer
 fuzz: bootstrap ## Run each fuzzer for FUZZ_SECONDS (60)
 	@$(call siblings,asan)
 	@tools/fuzz.sh --all "$(FUZZ_SECONDS)"
+
+torture: build ## Kill processes at random and check what they did, TORTURE_RUNS (10) times 30 s
+	@build/dev/tests/stress/stress --runs "$(TORTURE_RUNS)" --seconds "$(TORTURE_SECONDS)"
 
 bench: bootstrap ## Measure; BENCH=name asks one question only
 	@$(call tree,release)

@@ -5,7 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include "tenure/fence.hpp"
 #include "tenure/tenure.hpp"
 
 namespace {
@@ -44,8 +43,8 @@ class Ledger {
   std::string last_line_;
 };
 
-void report(std::string_view who, bool written, std::string_view now) {
-  std::cout << who << (written ? " writes" : " is refused") << ", now: " << now << '\n';
+void report(std::string_view what, bool written, std::string_view now) {
+  std::cout << what << (written ? ": written" : ": refused") << "; it says " << now << '\n';
 }
 
 }  // namespace
@@ -57,24 +56,28 @@ int main() {
   const tenure::Space quick_process = tenure::open(store);
   Ledger ledger;
 
+  const auto to_both = [&](std::string_view who, const tenure::Hold& hold, int count) {
+    const std::string text = std::to_string(count) + ", by " + std::string{who};
+    const bool counted = write_count(*store, hold, count);
+    report(std::string{who} + " to the store", counted, std::to_string(read_count(*store)));
+    const bool noted = ledger.write(text, hold.token());
+    report(std::string{who} + " to the ledger", noted, ledger.last_line());
+  };
+
   // The slow one reads, and is stopped before it writes. An operator takes its lock away.
-  const tenure::Hold slow = slow_process.lock(counter);
+  tenure::Hold slow = slow_process.lock(counter);
   const int seen_by_slow = read_count(*store);
   quick_process.evict_now(slow.token());
 
-  // The quick one is next: it reads, and writes to both.
-  const tenure::Hold quick = quick_process.lock(counter);
-  const int seen_by_quick = read_count(*store);
-  report("quick, to the store,", write_count(*store, quick, seen_by_quick + 1),
-         std::to_string(read_count(*store)));
-  report("quick, to the ledger,", ledger.write("one by quick", quick.token()), ledger.last_line());
+  // The quick one is next.
+  tenure::Hold quick = quick_process.lock(counter);
+  to_both("quick", quick, read_count(*store) + 1);
 
-  // The slow one wakes. What it has worked out is old, and is refused by both.
-  report("slow, to the store,", write_count(*store, slow, seen_by_slow + 1),
-         std::to_string(read_count(*store)));
-  report("slow, to the ledger,", ledger.write("one by slow", slow.token()), ledger.last_line());
+  // The slow one wakes. What it had worked out is old, and neither of them takes it.
+  to_both("slow", slow, seen_by_slow + 1);
 
-  // It starts again, behind the quick one, and now both are counted.
-  report("quick again, to the store,", write_count(*store, quick, read_count(*store) + 1),
-         std::to_string(read_count(*store)));
+  // So it asks again, reads again, and both increments are there.
+  quick.release();
+  slow = slow_process.lock(counter);
+  to_both("slow", slow, read_count(*store) + 1);
 }

@@ -88,6 +88,8 @@ class Space:
         return process.returncode, out, error
 
     def tickets(self, *path):
+        if not self.file("space.db").exists():  # Nobody has made it yet.
+            return []
         status, out, error = self.do("ls", "--json", *path)
         assert (status, error) == (0, ""), (status, out, error)
         return json.loads(out)["tickets"]

@@ -44,6 +44,7 @@ std::string section(std::string_view title, const std::vector<Row>& rows) {
 
 std::vector<Row> rows_of(const std::vector<ManualOption>& options) {
   std::vector<Row> rows;
+  rows.reserve(options.size());
   for (const ManualOption& option : options)
     rows.push_back({.left = left_of(option), .text = option.text});
   return rows;
@@ -74,6 +75,7 @@ std::string ManualCommand::usage() const {
 
 std::string help_text(const Manual& manual) {
   std::vector<Row> rows;
+  rows.reserve(manual.commands.size());
   for (const ManualCommand& command : manual.commands)
     rows.push_back({.left = command.name, .text = command.summary});
   return fmt::format("{}\nUsage: tenure COMMAND [OPTIONS]\n{}{}\n", manual.summary,
@@ -83,6 +85,7 @@ std::string help_text(const Manual& manual) {
 
 std::string help_text(const ManualCommand& command) {
   std::vector<Row> rows;
+  rows.reserve(command.arguments.size());
   for (const ManualArgument& argument : command.arguments) {
     rows.push_back({.left = argument.name, .text = argument.text});
   }

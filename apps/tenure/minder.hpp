@@ -15,6 +15,7 @@
 //   order `end`, until when     | SIGTERM to all of them; at that time SIGKILL
 //   the deadline it was given   | SIGKILL, whatever the wrapper does (it may be stopped)
 //   order `leave`               | exits; what runs goes on
+//   the command stops           | stops the wrapper, where a shell would look; likewise continues
 //   somebody kills it           | the kernel kills the command itself (PR_SET_PDEATHSIG); the
 //                               | wrapper adopts the rest, and ends them
 //

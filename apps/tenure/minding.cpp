@@ -39,12 +39,14 @@ class Minding {
 
   [[nodiscard]] Next obey();
   void launch(const MinderOrder& order);
+  void pass_on(int signal);
   [[noreturn]] void become_command(Token token, int failure);
   void let_go_of_files();
   void set_timer(std::int64_t kill_at);
   void time_is_up();
-  // It stops with the command, but only the command was continued, or has gone.
-  void continue_wrapper() const;
+  // The wrapper stops with the command, so that a shell sees it, and goes on with it. One process
+  // sends both, so the last one counts.
+  void tell_wrapper(int signal) const;
   // False when there is no child left.
   bool reap();
   void report(MinderReport::Kind kind, std::int32_t value) const;
@@ -60,6 +62,8 @@ class Minding {
   Descriptor session_;
   pid_t command_ = 0;  // 0: not started, or reaped.
   pid_t group_ = 0;    // Of the command's own; 0 when it is in the wrapper's.
+  bool stop_ordered_ = false;
+  bool wrapper_stopped_ = false;
   bool ending_ = false;
   bool killing_ = false;
 };
@@ -123,9 +127,7 @@ Minding::Next Minding::obey() {
   }
   switch (order.kind) {
     case MinderOrder::Kind::launch: launch(order); break;
-    case MinderOrder::Kind::signal:
-      if (command_ != 0) ::kill(group_ != 0 ? -group_ : command_, order.signal);
-      break;
+    case MinderOrder::Kind::signal: pass_on(order.signal); break;
     case MinderOrder::Kind::end:
       ending_ = true;
       signal_family(SIGTERM, group_);
@@ -136,6 +138,12 @@ Minding::Next Minding::obey() {
   return Next::go_on;
 }
 
+void Minding::pass_on(int signal) {
+  if (signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU) stop_ordered_ = true;
+  if (signal == SIGCONT) stop_ordered_ = false;
+  if (command_ != 0) ::kill(group_ != 0 ? -group_ : command_, signal);
+}
+
 void Minding::launch(const MinderOrder& order) {
   if (session_.get() >= 0) {
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
@@ -144,7 +152,8 @@ void Minding::launch(const MinderOrder& order) {
   }
   std::array<int, 2> failure{};
   if (::pipe2(failure.data(), O_CLOEXEC) != 0) {
-    return report(MinderReport::Kind::failed, errno);
+    report(MinderReport::Kind::failed, errno);
+    return;
   }
   const Descriptor read_end{failure[0]};
   Descriptor write_end{failure[1]};
@@ -153,7 +162,8 @@ void Minding::launch(const MinderOrder& order) {
   write_end.reset();
   if (command_ < 0) {
     command_ = 0;
-    return report(MinderReport::Kind::failed, errno);
+    report(MinderReport::Kind::failed, errno);
+    return;
   }
   // The command does the same: whoever comes first.
   ::setpgid(command_, plan_.in_our_group ? wrapper_group_ : command_);
@@ -162,7 +172,8 @@ void Minding::launch(const MinderOrder& order) {
   if (::read(read_end.get(), &error, sizeof error) == static_cast<ssize_t>(sizeof error)) {
     ::waitpid(command_, nullptr, 0);
     command_ = group_ = 0;
-    return report(MinderReport::Kind::failed, error);
+    report(MinderReport::Kind::failed, error);
+    return;
   }
   let_go_of_files();
   if (order.kill_at != 0) set_timer(order.kill_at);
@@ -194,6 +205,7 @@ void Minding::become_command(Token token, int failure) {
 
   std::vector<std::string> words = plan_.command;
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   ::pthread_sigmask(SIG_SETMASK, &plan_.signal_mask, nullptr);
@@ -236,13 +248,13 @@ void Minding::time_is_up() {
   if (!ending_) {
     if (command_ == 0) return;  // It has ended, and what it left behind may stay.
     report(MinderReport::Kind::overdue, 0);
-    continue_wrapper();
+    tell_wrapper(SIGCONT);
   }
   ending_ = killing_ = true;
 }
 
-void Minding::continue_wrapper() const {
-  if (wrapper_pid_ > 1 && ::getppid() == wrapper_pid_) ::kill(wrapper_pid_, SIGCONT);
+void Minding::tell_wrapper(int signal) const {
+  if (wrapper_pid_ > 1 && ::getppid() == wrapper_pid_) ::kill(wrapper_pid_, signal);
 }
 
 bool Minding::reap() {
@@ -254,12 +266,18 @@ bool Minding::reap() {
     if (pid != command_) continue;
     if (WIFSTOPPED(status)) {
       report(MinderReport::Kind::stopped, WSTOPSIG(status));
+      // What stopped the command alone, where no shell looks, leaves the wrapper awake, to see a
+      // hold that is lost.
+      wrapper_stopped_ = (plan_.in_our_group || stop_ordered_) && !ending_;
+      if (wrapper_stopped_) tell_wrapper(SIGSTOP);
     } else if (WIFCONTINUED(status)) {
       report(MinderReport::Kind::continued, 0);
-      continue_wrapper();
+      stop_ordered_ = wrapper_stopped_ = false;
+      tell_wrapper(SIGCONT);
     } else if (over) {
       command_ = 0;
       report(MinderReport::Kind::ended, status);
+      if (wrapper_stopped_) tell_wrapper(SIGCONT);
     }
   }
 }

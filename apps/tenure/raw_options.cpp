@@ -40,6 +40,7 @@ Number number_of(std::string_view option, std::string_view text, Number least, N
   return number;
 }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): the same order as above.
 std::chrono::nanoseconds duration_of(std::string_view option, std::string_view text) {
   const auto time = parse_duration(text);
   if (!time) throw UsageError(fmt::format("{}: {}", option, printable(time.error())));
@@ -141,20 +142,21 @@ CompletionsOptions completions_options(const Raw& raw) {
 
 }  // namespace
 
-Command options_of(const std::string& name, const Raw& raw, std::vector<std::string> command_line) {
-  if (name == "run") return run_options(raw, std::move(command_line));
-  if (name == "ls") return list_options<LsOptions>(raw);
-  if (name == "tree") return list_options<TreeOptions>(raw);
-  if (name == "show") return list_options<ShowOptions>(raw);
-  if (name == "watch") return list_options<WatchOptions>(raw);
-  if (name == "evict") return evict_options(raw);
-  if (name == "doctor") {
+Command options_of(const std::string& subcommand, const Raw& raw,
+                   std::vector<std::string> command_line) {
+  if (subcommand == "run") return run_options(raw, std::move(command_line));
+  if (subcommand == "ls") return list_options<LsOptions>(raw);
+  if (subcommand == "tree") return list_options<TreeOptions>(raw);
+  if (subcommand == "show") return list_options<ShowOptions>(raw);
+  if (subcommand == "watch") return list_options<WatchOptions>(raw);
+  if (subcommand == "evict") return evict_options(raw);
+  if (subcommand == "doctor") {
     return DoctorOptions{.space = raw.space, .new_epoch = raw.new_epoch, .json = raw.json};
   }
-  if (name == "bench") return bench_options(raw);
-  if (name == "completions") return completions_options(raw);
-  if (name == "man") return ManOptions{};
-  if (name == "demo") return DemoOptions{};
+  if (subcommand == "bench") return bench_options(raw);
+  if (subcommand == "completions") return completions_options(raw);
+  if (subcommand == "man") return ManOptions{};
+  if (subcommand == "demo") return DemoOptions{};
   return ContenderOptions{.space = raw.space, .path = path_of(raw.path)};
 }
 

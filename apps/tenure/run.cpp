@@ -110,15 +110,15 @@ int run_locked(const RunOptions& options, const SpaceChoice& choice, const Owner
 
 }  // namespace
 
-int run(const RunOptions& given) {
-  const std::string& command = given.command.front();
+int run(const RunOptions& options) {
+  const std::string& command = options.command.front();
   if (const int status = find_command(command); status != exit_ok) {
     fmt::print(stderr, "tenure: {}: {}\n", printable(command),
                status == exit_not_found ? "command not found" : "not executable");
     return status;
   }
-  RunOptions options = given;
-  options.label = label_of(given);
+  RunOptions labelled = options;
+  labelled.label = label_of(options);
   const SpaceChoice choice = choose_space(options.space);
   const Owner owner = new_owner();
   const Signals signals = Signals::block();
@@ -126,7 +126,7 @@ int run(const RunOptions& given) {
   adopt_orphans();
   Minder minder = Minder::start(plan);
   try {
-    return run_locked(options, choice, owner, signals, minder, plan.in_our_group);
+    return run_locked(labelled, choice, owner, signals, minder, plan.in_our_group);
   } catch (const Deadlock& error) {
     fmt::print(stderr, "tenure: {}\n", printable(error.what()));
     return exit_deadlock;

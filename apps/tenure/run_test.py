@@ -16,7 +16,8 @@ def exit_status(space):
     assert space.do("run", "a", "--", "sh", "-c", "exit 7") == (7, "", "")
     assert space.do("run", "a", "--", "sh", "-c", "exit 74")[0] == 74
     for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGUSR1):
-        assert space.do("run", "a", "--", "sh", "-c", f"kill -{number} $$") == (128 + number, "", "")
+        done = space.do("run", "a", "--", "sh", "-c", f"kill -{number} $$")
+        assert done == (128 + number, "", ""), done
     assert space.tickets() == []
 
 

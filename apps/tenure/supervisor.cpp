@@ -30,8 +30,8 @@ using namespace std::chrono_literals;
 constexpr BootTime grace = 5s;
 // The same where there is no deadline to go by: the space may have passed the lock on already.
 constexpr BootTime short_grace = 1s;
-// A killed process takes the kernel a moment to take apart.
-constexpr BootTime reserve = 100ms;
+// A killed process takes the kernel a moment to take apart, and a busy machine is late.
+constexpr BootTime reserve = 250ms;
 // What can't be ended in this time after SIGKILL is told, and left.
 constexpr BootTime patience = 10s;
 
@@ -70,21 +70,9 @@ int Supervisor::run(int session, const std::string& command) {
                                            ::write(lost_.get(), &one, sizeof one);
                                      }};
   minder_.launch(hold_.token(), session, kill_at);
-  std::optional<BootTime> give_up;
   while (!over_) {
-    std::array waits{readable(signals_.descriptor()), readable(minder_.descriptor()),
-                     readable(lost_.get())};
-    ::poll(waits.data(), waits.size(), is_lost_ ? 1000 : -1);
-    // What has ended by itself in the same moment has ended by itself.
-    if (waits[1].revents != 0) {
-      if (const std::optional<MinderReport> report = minder_.next()) on_report(*report);
-    }
-    if (!over_ && !is_lost_ && waits[2].revents != 0) on_lost();
-    if (waits[0].revents != 0) {
-      if (const std::optional<Arrived> signal = signals_.next()) on_signal(*signal);
-    }
-    if (is_lost_ && !give_up) give_up = boot_time() + grace + patience;
-    if (give_up && !over_ && boot_time() > *give_up) {
+    step();
+    if (!over_ && give_up_ && boot_time() > *give_up_) {
       fmt::print(stderr, "tenure: some of what '{}' started can't be ended\n", printable(command));
       over_ = true;
     }
@@ -98,15 +86,23 @@ int Supervisor::run(int session, const std::string& command) {
   return is_lost_ ? exit_lost : status_of_end();
 }
 
+void Supervisor::step() {
+  std::array waits{readable(signals_.descriptor()), readable(minder_.descriptor()),
+                   readable(lost_.get())};
+  ::poll(waits.data(), waits.size(), is_lost_ ? 1000 : -1);
+  // What has ended by itself in the same moment has ended by itself.
+  if (waits[1].revents != 0) {
+    if (const std::optional<MinderReport> report = minder_.next()) on_report(*report);
+  }
+  if (!over_ && !is_lost_ && waits[2].revents != 0) on_lost();
+  if (waits[0].revents != 0) {
+    if (const std::optional<Arrived> signal = signals_.next()) on_signal(*signal);
+  }
+}
+
 void Supervisor::on_signal(const Arrived& signal) {
   if (in_our_group_ && signal.from_terminal) return;  // It has it already.
-  if (signal.number == SIGCONT) {
-    stop_wanted_ = false;
-    if (!stopped_) return;
-  }
-  if (signal.number == SIGTSTP || signal.number == SIGTTIN || signal.number == SIGTTOU) {
-    stop_wanted_ = true;
-  }
+  if (signal.number == SIGCONT && !stopped_) return;
   minder_.signal(signal.number);
 }
 
@@ -118,12 +114,7 @@ void Supervisor::on_report(const MinderReport& report) {
       failed_ = report.value;
       over_ = true;
       break;
-    case Kind::stopped:
-      stopped_ = true;
-      // So that the shell sees it. What stopped the command alone, where no shell looks, leaves us
-      // awake, to see a hold that is lost.
-      if ((in_our_group_ || stop_wanted_) && !is_lost_) ::raise(SIGSTOP);
-      break;
+    case Kind::stopped: stopped_ = true; break;
     case Kind::continued: stopped_ = false; break;
     case Kind::ended:
       status_ = report.value;
@@ -145,6 +136,7 @@ void Supervisor::on_lost() {
 void Supervisor::lose(BootTime kill_at) {
   if (is_lost_) return;
   is_lost_ = true;
+  give_up_ = boot_time() + grace + patience;
   fmt::print(stderr, "tenure: the lock was lost, so the command is ended\n");
   minder_.end(kill_at);
 }

@@ -35,6 +35,7 @@ class Supervisor {
 
  private:
   [[nodiscard]] std::optional<BootTime> deadline() const;
+  void step();
   void on_signal(const Arrived& signal);
   void on_report(const MinderReport& report);
   void on_lost();
@@ -52,10 +53,10 @@ class Supervisor {
   std::optional<BootTime> known_deadline_;
   Descriptor lost_;
   pid_t command_ = 0;
-  bool stopped_ = false;      // The command is.
-  bool stop_wanted_ = false;  // The wrapper was told to stop, and passed that on.
+  bool stopped_ = false;  // The command is.
   bool is_lost_ = false;
-  std::optional<int> failed_;  // errno of exec.
+  std::optional<BootTime> give_up_;  // Of waiting for a family that was told to end.
+  std::optional<int> failed_;        // errno of exec.
   std::optional<int> status_;
   bool over_ = false;
 };

@@ -121,6 +121,21 @@ def job_control(space):
     screen.end()
 
 
+def killed_while_stopped(space):
+    """The job ends, although it is stopped."""
+    script = space.script("command", COMMAND)
+    screen = shell(space)
+    pid = start(screen, f"{space.program} run a -- {script}")
+    screen.type("\x1a")
+    screen.see("Stopped")
+    os.kill(pid, signal.SIGKILL)
+    wait_for("the lock to be free", lambda: not space.tickets())
+    screen.type("wait %1; echo status=$?.\n")
+    screen.see(r"status=137\.")
+    screen.type("exit\n")
+    screen.end()
+
+
 def deaf_to_ctrl_z(space):
     """A command that does not stop keeps the terminal."""
     script = space.script("command", COMMAND)
@@ -279,7 +294,8 @@ def hostile_text(space):
         for shown in (space.do(*command, text=False)[1],
                       Screen(space, space.program, *command, NO_COLOR="1").end()[0].encode()):
             text = shown.replace(b"\r\n", b"\n")
-            assert not re.search(rb"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80\xae", text), text
+            bad = rb"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80\xae"
+            assert not re.search(bad, text), text
     holder.stdin.close()
 
 

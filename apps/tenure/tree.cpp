@@ -47,6 +47,7 @@ Node grow(const Snapshot& snapshot, const Terminal& terminal) {
 }
 
 // `lead` is what stands left of everything below the node.
+// NOLINTNEXTLINE(misc-no-recursion): a path has at most 64 segments.
 void print(const Node& node, const std::string& lead) {
   for (const std::string& ticket : node.tickets) {
     fmt::print("{}{}{}\n", lead, node.below.empty() ? "  " : "│ ", ticket);
@@ -55,7 +56,7 @@ void print(const Node& node, const std::string& lead) {
   for (const auto& [segment, below] : node.below) {
     const bool last = --left == 0;
     fmt::print("{}{}{}\n", lead, last ? "└─ " : "├─ ", Path::of(segment).text());
-    print(below, lead + (last ? "   " : "│  "));  // NOLINT(misc-no-recursion): 64 deep at most.
+    print(below, lead + (last ? "   " : "│  "));
   }
 }
 

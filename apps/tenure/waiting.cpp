@@ -143,7 +143,7 @@ class Waiter {
 
  private:
   static Locker terms(const RunOptions& options, const OpenSpace& in, const Owner& owner) {
-    Locker locker = in.space.as(owner).label(options.label);
+    const Locker locker = in.space.as(owner).label(options.label);
     return options.max_hold ? locker.max_hold(*options.max_hold) : locker;
   }
 

@@ -23,8 +23,10 @@ void move_wall_clock(std::chrono::nanoseconds by) { wall.fetch_add(by.count()); 
 
 void share_boot_clock() {
   if (boot.load() != nullptr) return;
-  static const Shared<Offset> offset;  // For all cases of this process: a clock does not go back.
-  boot.store(&*offset);
+  // For all cases of this process: a clock does not go back. Never freed: threads that are still
+  // there at the end of the program look at it.
+  static const auto* const offset = new Shared<Offset>;
+  boot.store(&**offset);
 }
 
 void move_boot_clock(std::chrono::nanoseconds by) {

@@ -25,7 +25,9 @@ std::string bytes(const std::filesystem::path& path) {
 // by that, and whoever put it there finds it as it was.
 TEST(Museum, M26_AHalfWrittenOrForeignSideFileIsRefused) {
   const File file;
-  open(file.url()).lock(book).release();
+  {
+    EXPECT_TRUE(open(file.url()).lock(book).release());
+  }
   const std::filesystem::path side = file.beside("museum.db-tenure");
   until([&] { return !std::filesystem::exists(file.beside("museum.db-wal")); });  // It is closed.
   const std::string good = bytes(side);

@@ -231,7 +231,7 @@ Process::Body client(std::string url) {
   };
 }
 
-File::File() {
+File::~File() {
   const auto threads = [] {
     const std::filesystem::directory_iterator tasks{"/proc/self/task"};
     return std::distance(begin(tasks), end(tasks));

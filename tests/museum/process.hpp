@@ -132,11 +132,15 @@ class Witness {
   const Shared<State> state_;
 };
 
-// A SQLite file of its own. Threads that earlier cases left behind have gone when it is made: who
-// is to fork had better be alone.
+// A SQLite file of its own. It goes when all that was done with it is over, and the threads of the
+// library that did it have ended: the next case can fork without company.
 class File {
  public:
-  File();
+  File() = default;
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File();
+
   [[nodiscard]] std::string url() const { return "sqlite:" + path().string(); }
   [[nodiscard]] std::filesystem::path path() const { return directory_.path() / "museum.db"; }
   [[nodiscard]] std::filesystem::path beside(std::string_view name) const {

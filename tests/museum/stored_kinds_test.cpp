@@ -102,7 +102,7 @@ TEST_P(StoredKinds, S15_ReleasingAfterAnEvictionLeavesTheNextHolderAlone) {
 
 INSTANTIATE_TEST_SUITE_P(In, StoredKinds,
                          ::testing::Values(std::string_view{"memory"}, std::string_view{"sqlite"}),
-                         [](const auto& info) { return std::string{info.param}; });
+                         [](const auto& kind) { return std::string{kind.param}; });
 
 }  // namespace
 }  // namespace tenure::museum

@@ -89,6 +89,7 @@ std::stop_token StoredSpace::lost(const detail::Grant& grant) {
 
 // Looks at the hold's own entry, and at it again when that changes or its time comes.
 void StoredSpace::watch_hold(const RecordRef& record) noexcept {
+  const Stay stay{*this};  // A release does not wait for this once the old watch is taken out.
   Watches old;
   std::uint64_t round = 0;
   std::string key;
@@ -128,9 +129,15 @@ void StoredSpace::watch_hold(const RecordRef& record) noexcept {
     return;
   }
   Watches made;
-  made.push_back(store_->watch(std::move(what), [this, weak = std::weak_ptr{record}] {
-    if (const RecordRef hold = weak.lock()) watch_hold(hold);
-  }));
+  try {
+    made.push_back(store_->watch(std::move(what), [this, weak = std::weak_ptr{record}] {
+      const InStore in_store;
+      if (const RecordRef hold = weak.lock()) watch_hold(hold);
+    }));
+  } catch (...) {
+    fire_lost(record);  // Nobody could tell it any more.
+    return;
+  }
   const base::Mutex::Scoped lock{mutex_};
   if (record->round == round) record->watches.swap(made);
 }
@@ -142,8 +149,12 @@ void StoredSpace::fire_lost(const RecordRef& record) noexcept {
     const base::Mutex::Scoped lock{mutex_};
     source = record->lost;
   }
-  if (source.has_value())
-    std::thread{[source = *source]() mutable { source.request_stop(); }}.detach();
+  if (!source.has_value()) return;
+  try {
+    std::thread{[own = *source]() mutable { own.request_stop(); }}.detach();
+  } catch (...) {
+    source->request_stop();  // No thread to be had: then here.
+  }
 }
 
 void StoredSpace::on_session_lost() noexcept {

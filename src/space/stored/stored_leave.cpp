@@ -61,6 +61,7 @@ void StoredSpace::release_then(const detail::Grant& grant, Released done) noexce
   Txn txn = removal(*record);
   store_->post(txn, [this, txn, done = std::move(done)](const Outcome& outcome,
                                                         const std::exception_ptr& error) {
+    const InStore in_store;
     if (error != nullptr) retry_later(txn);
     done(error, outcome.committed);
     leave();
@@ -95,14 +96,21 @@ void StoredSpace::retry_later(Txn txn) noexcept {
 }
 
 void StoredSpace::arm_retry() noexcept {
-  WatchFor soon;
-  soon.until = store_->now() + retry_time;
-  std::unique_ptr<Watch> watch = store_->watch(std::move(soon), [this] { retry(); });
+  std::unique_ptr<Watch> watch;
+  try {
+    WatchFor soon;
+    soon.until = store_->now() + retry_time;
+    watch = store_->watch(std::move(soon), [this] { retry(); });
+  } catch (...) {
+    leave();  // No thread, no memory: what is left goes with the session.
+    return;
+  }
   const base::Mutex::Scoped lock{mutex_};
   retry_watch_.swap(watch);
 }
 
 void StoredSpace::retry() noexcept {
+  const InStore in_store;
   for (;;) {
     Txn txn;
     {
@@ -215,11 +223,21 @@ void StoredSpace::close() noexcept {
   }
 }
 
-// The store's own threads must not wait for themselves: the end of a store is for another one.
+thread_local int StoredSpace::InStore::depth = 0;
+
+// A thread that is in the store's hands can't end the store: that would wait for itself.
 void StoredSpace::leave() noexcept {
   if (users_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   if (forked()) return;
-  std::thread{[this] { delete this; }}.detach();
+  if (!InStore::here()) {
+    delete this;
+    return;
+  }
+  try {
+    std::thread{[this] { delete this; }}.detach();
+  } catch (...) {
+    // No thread to be had: what is left goes with the process.
+  }
 }
 
 }  // namespace tenure::stored

@@ -331,7 +331,7 @@ bool StoredSpace::try_request(const detail::Ask& ask, detail::Grant& grant) {
     read.reads.push_back(Range::key(record->first_key()));
     const Outcome own = store_->apply(read);
     if (!own.reads.front().empty()) {
-      start_deadline(record->row, own.reads.front().front(), deadline);
+      start_deadline(own.reads.front().front(), deadline);
       record->row.deadline = deadline;
     }
   }

@@ -124,8 +124,9 @@ class StoredSpace final : public detail::Backend {
   bool clear_away(const Entry& blocker, WatchFor& otherwise);
   bool clear_away_crowd(const Claim& claim, Token number, std::vector<WatchFor>& otherwise);
   [[nodiscard]] std::optional<Instant> deadline_of(Seen& ticket);
-  bool start_deadline(Row row, const Entry& entry, std::optional<Instant>& deadline);
+  bool start_deadline(const Entry& entry, std::optional<Instant>& deadline);
   void watch_for(const RecordRef& record, std::vector<WatchFor> what);
+  void look_again_soon(const RecordRef& record) noexcept;
   void on_notice(std::uint64_t number) noexcept;
   // Whoever gets the waiter decides how the wait ends; nobody else touches it after that.
   [[nodiscard]] detail::Waiter* take(const RecordRef& record) noexcept;
@@ -160,6 +161,18 @@ class StoredSpace final : public detail::Backend {
   // The Space, each record and each post under way use it; the last to leave deletes it.
   void enter() noexcept { users_.fetch_add(1, std::memory_order_relaxed); }
   void leave() noexcept;
+  // While one exists this thread runs a notice or the end of a post: it is in the store's hands.
+  class InStore {
+   public:
+    InStore() noexcept { ++depth; }
+    InStore(const InStore&) = delete;
+    InStore& operator=(const InStore&) = delete;
+    ~InStore() { --depth; }
+    [[nodiscard]] static bool here() noexcept { return depth > 0; }
+
+   private:
+    static thread_local int depth;
+  };
   class Stay {
    public:
     explicit Stay(StoredSpace& space) noexcept : space_(space) { space_.enter(); }

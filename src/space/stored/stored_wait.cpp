@@ -45,10 +45,7 @@ StoredSpace::Verdict StoredSpace::settle(const RecordRef& record) {
     }
     if (view.found.free()) {
       if (record->row.max_hold.count() == 0) return Verdict::granted;
-      const Parsed own = parse_row(*view.own);
-      if (start_deadline(own.row.value_or(record->row), *view.own, record->row.deadline)) {
-        return Verdict::granted;
-      }
+      if (start_deadline(*view.own, record->row.deadline)) return Verdict::granted;
       continue;
     }
     std::vector<WatchFor> what;
@@ -121,14 +118,18 @@ std::optional<Instant> StoredSpace::deadline_of(Seen& ticket) {
   }
   const View view = look_back(ticket.row.claims, ticket.number);
   if (view.found.free() && view.own.has_value()) {
-    start_deadline(ticket.row, *view.own, ticket.row.deadline);
+    start_deadline(*view.own, ticket.row.deadline);
     if (ticket.row.deadline.has_value()) return ticket.row.deadline;
   }
   return store_->now() + std::max(slow_check, ticket.row.max_hold / 2);
 }
 
-// False: the entry has changed, look again.
-bool StoredSpace::start_deadline(Row row, const Entry& entry, std::optional<Instant>& deadline) {
+// False: the entry has changed, look again. What is written is that entry and a deadline, never a
+// row that was read before: a downgrade or an eviction may have come since.
+bool StoredSpace::start_deadline(const Entry& entry, std::optional<Instant>& deadline) {
+  Parsed parsed = parse_row(entry);
+  if (!parsed.row.has_value()) return false;  // A downgrade put another claim first.
+  Row& row = *parsed.row;
   if (!row.deadline.has_value()) {
     row.deadline = store_->now() + row.max_hold;
     Txn txn;
@@ -169,6 +170,7 @@ void StoredSpace::on_notice(std::uint64_t number) noexcept {
     if (found == waiting_.end()) return;
     record = found->second;
   }
+  const InStore in_store;
   const Stay stay{*this};
   try {
     switch (settle(record)) {
@@ -179,10 +181,18 @@ void StoredSpace::on_notice(std::uint64_t number) noexcept {
     }
     sweep_dead();
   } catch (...) {
-    // The store can't be read now: nothing is decided, and it is asked again.
+    look_again_soon(record);
+  }
+}
+
+// The store can't be read now: nothing is decided, and it is asked again.
+void StoredSpace::look_again_soon(const RecordRef& record) noexcept {
+  try {
     WatchFor soon;
     soon.until = store_->now() + retry_time;
     watch_for(record, {std::move(soon)});
+  } catch (...) {
+    end_wait(record, detail::WaitOutcome::lost);  // Nobody could tell it any more.
   }
 }
 
@@ -208,10 +218,14 @@ void StoredSpace::end_wait(const RecordRef& record, detail::WaitOutcome outcome)
 
 void StoredSpace::tell(detail::Waiter& waiter, detail::WaitOutcome outcome) noexcept {
   if (waiter.runs_code) {
-    runner_.run([&waiter, outcome] { waiter.done(waiter, outcome); });
-  } else {
-    waiter.done(waiter, outcome);
+    try {
+      runner_.run([&waiter, outcome] { waiter.done(waiter, outcome); });
+      return;
+    } catch (...) {
+      // No thread to be had: then here.
+    }
   }
+  waiter.done(waiter, outcome);
 }
 
 }  // namespace tenure::stored

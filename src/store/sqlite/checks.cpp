@@ -5,8 +5,8 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
+#include <map>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -22,35 +22,35 @@ namespace {
 
 std::string text_of(int error) { return std::generic_category().message(error); }
 
-struct FileSystem {
-  std::uint64_t type;
-  std::string_view name;
-  bool shared;  // Between machines, or run by a program: its locks and maps can't be relied on.
-};
-constexpr auto file_systems = std::to_array<FileSystem>({
-    {0x6969, "NFS", true},        {0x517b, "SMB", true},          {0xfe534d42, "SMB2", true},
-    {0xff534d42, "CIFS", true},   {0x01021997, "9p", true},       {0x65735546, "FUSE", true},
-    {0x5346414f, "AFS", true},    {0x6b414653, "AFS", true},      {0x00c36400, "Ceph", true},
-    {0x01161970, "GFS2", true},   {0x7461636f, "OCFS2", true},    {0x0bd00bd0, "Lustre", true},
-    {0x73757245, "Coda", true},   {0x564c, "NCP", true},          {0x19830326, "BeeGFS", true},
-    {0x47504653, "GPFS", true},   {0x786f4256, "vboxsf", true},   {0xbacbacbc, "vmhgfs", true},
-    {0xef53, "ext4", false},      {0x58465342, "xfs", false},     {0x9123683e, "btrfs", false},
-    {0x01021994, "tmpfs", false}, {0x794c7630, "overlay", false}, {0x2fc12fc1, "zfs", false},
-    {0xf2f52010, "f2fs", false},
-});
+using FileSystems = std::map<std::uint64_t, std::string_view>;
+
+// Between machines, or run by a program: their locks and maps can't be relied on.
+const FileSystems& shared_file_systems() {
+  static const FileSystems all = {
+      {0x6969, "NFS"},      {0x517b, "SMB"},        {0xfe534d42, "SMB2"},
+      {0xff534d42, "CIFS"}, {0x01021997, "9p"},     {0x65735546, "FUSE"},
+      {0x5346414f, "AFS"},  {0x6b414653, "AFS"},    {0x00c36400, "Ceph"},
+      {0x01161970, "GFS2"}, {0x7461636f, "OCFS2"},  {0x0bd00bd0, "Lustre"},
+      {0x73757245, "Coda"}, {0x564c, "NCP"},        {0x19830326, "BeeGFS"},
+      {0x47504653, "GPFS"}, {0x786f4256, "vboxsf"}, {0xbacbacbc, "vmhgfs"},
+  };
+  return all;
+}
+
+// Only for people.
+const FileSystems& local_file_systems() {
+  static const FileSystems all = {
+      {0xef53, "ext4"},        {0x58465342, "xfs"}, {0x9123683e, "btrfs"}, {0x01021994, "tmpfs"},
+      {0x794c7630, "overlay"}, {0x2fc12fc1, "zfs"}, {0xf2f52010, "f2fs"},
+  };
+  return all;
+}
 
 std::uint64_t type_of(const std::string& path) {
   struct statfs status{};
   if (::statfs(path.c_str(), &status) != 0) return 0;
   // The kernel's type is a signed long here and unsigned there; the numbers have 32 bits.
   return static_cast<std::uint32_t>(status.f_type);
-}
-
-const FileSystem* known(std::uint64_t type) {
-  for (const FileSystem& one : file_systems) {
-    if (one.type == type) return &one;
-  }
-  return nullptr;
 }
 
 std::filesystem::path resolve(const std::filesystem::path& path) {
@@ -81,9 +81,9 @@ void check_directory(const std::filesystem::path& directory) {
 void check_file_system(const std::filesystem::path& path, const SqliteOptions& options) {
   const std::uint64_t type =
       options.file_system ? options.file_system(path.string()) : type_of(path.string());
-  const FileSystem* const found = known(type);
-  if (found == nullptr || !found->shared) return;
-  refuse(path, "is on a file system (" + std::string{found->name} +
+  const auto found = shared_file_systems().find(type);
+  if (found == shared_file_systems().end()) return;
+  refuse(path, "is on a file system (" + std::string{found->second} +
                    ") whose locks do not hold between all who can see it: use a local disk");
 }
 
@@ -115,39 +115,60 @@ Found check_path(const std::filesystem::path& path, const SqliteOptions& options
   if (found.exists) {
     check_file(found.path, status);
     found.empty = status.st_size == 0;
-    found.id = {status.st_dev, status.st_ino};
-    found.owner = {status.st_uid, status.st_gid, status.st_mode & 0666U};
+    found.owner = {.uid = status.st_uid, .gid = status.st_gid, .mode = status.st_mode & 0666U};
   } else {
-    found.owner = {::geteuid(), ::getegid(), 0600};
+    found.owner = {.uid = ::geteuid(), .gid = ::getegid(), .mode = 0600};
   }
   check_directory(found.path.parent_path());
   check_file_system(found.exists ? found.path : found.path.parent_path(), options);
   return found;
 }
 
+namespace {
+
+constexpr std::string_view header_magic{"SQLite format 3\0", 16};
+
+// The header of the file as it lies there, through SQLite's own descriptor. Not by SQL: page 1 is
+// the first that a checkpoint writes, and while it tells of more pages than the file has yet (for
+// good, where whoever wrote was killed then), SQLite that may not look at the log calls it damaged.
+std::string header_of(const Place& place) {
+  const Connection connection{place, Connection::Mode::identify};
+  std::string header(100, '\0');
+  sqlite3_file* file = nullptr;
+  sqlite3_file_control(connection.raw(), "main", SQLITE_FCNTL_FILE_POINTER, &file);
+  const int code = file->pMethods->xRead(file, header.data(), static_cast<int>(header.size()), 0);
+  if (code != SQLITE_OK && code != SQLITE_IOERR_SHORT_READ) refuse(place.path, "can't be read");
+  return header;
+}
+
+std::uint32_t number_at(std::string_view header, std::size_t at) {
+  std::uint32_t number = 0;
+  for (const char c : header.substr(at, 4)) number = number << 8U | static_cast<unsigned char>(c);
+  return number;
+}
+
+}  // namespace
+
 void check_identity(const Place& place) {
   const auto other = [&place](const std::string& what) {
     refuse(place.path, "is " + what + ", not one of Tenure's; nothing was touched: name another");
   };
-  std::string application;
-  std::string version;
-  try {
-    Connection connection{place, Connection::Mode::identify};
-    application = connection.ask("PRAGMA application_id");
-    version = connection.ask("PRAGMA user_version");
-  } catch (const DatabaseError& error) {
-    if (error.code() == SQLITE_NOTADB) other("no SQLite database");
-    throw;
-  }
-  if (application != std::to_string(application_id)) other("another program's SQLite database");
-  if (version == std::to_string(schema_version)) return;
-  refuse(place.path, "has schema version " + version + ", and this Tenure knows version " +
-                         std::to_string(schema_version) + ": use the Tenure that made it");
+  const std::string header = header_of(place);
+  if (!header.starts_with(header_magic)) other("no SQLite database");
+  if (number_at(header, 68) != application_id) other("another program's SQLite database");
+  const std::uint32_t version = number_at(header, 60);
+  if (version == schema_version) return;
+  refuse(place.path, "has schema version " + std::to_string(version) +
+                         ", and this Tenure knows version " + std::to_string(schema_version) +
+                         ": use the Tenure that made it");
 }
 
 std::string file_system_name(const std::filesystem::path& path) {
-  const FileSystem* const found = known(type_of(path.string()));
-  return found == nullptr ? "unknown" : std::string{found->name};
+  const std::uint64_t type = type_of(path.string());
+  for (const FileSystems& all : {local_file_systems(), shared_file_systems()}) {
+    if (const auto found = all.find(type); found != all.end()) return std::string{found->second};
+  }
+  return "unknown";
 }
 
 }  // namespace tenure::sqlite

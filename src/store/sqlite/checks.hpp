@@ -18,7 +18,6 @@ struct Found {
   std::filesystem::path path;  // Absolute, without symbolic links: the side file's name follows it.
   bool exists = false;
   bool empty = true;
-  FileId id;
   SideFile::Owner owner;
 };
 

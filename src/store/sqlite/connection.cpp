@@ -53,9 +53,9 @@ std::string uri(const Place& place, Connection::Mode mode) {
   static constexpr std::string_view digits = "0123456789abcdef";
   std::string text = "file:";
   for (const char c : place.path.string()) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool plain = (byte | 0x20U) - 'a' < 26U || byte - '0' < 10U || byte == '/' ||
-                       byte == '.' || byte == '-' || byte == '_';
+    const unsigned byte = static_cast<unsigned char>(c);
+    const bool plain = (byte | 0x20U) - 'a' < 26U || byte - '0' < 10U || c == '/' || c == '.' ||
+                       c == '-' || c == '_';
     if (plain) {
       text += c;
     } else {

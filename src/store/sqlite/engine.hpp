@@ -41,6 +41,8 @@ struct Job {
 class Engine final : public ForkAware {
  public:
   Engine(Opened opened, std::uint32_t max_pages);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
   ~Engine() override;
 
   void write(std::span<Job*> batch);

@@ -18,7 +18,7 @@ struct ForkHandlers {
   std::atomic<unsigned> generation{0};
 
   // Never destroyed: a store may outlive every static.
-  static ForkHandlers& instance() noexcept {
+  static ForkHandlers& instance() {
     static auto* const handlers = [] {
       ::pthread_atfork(before, after_in_parent, after_in_child);
       return new ForkHandlers;

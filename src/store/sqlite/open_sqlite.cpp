@@ -82,22 +82,25 @@ std::vector<Store::Fact> SqliteStore::facts() {
     if (!alive(std::string_view{entry.key}.substr(session_prefix.size()))) ++dead;
   }
   const std::filesystem::path& path = engine.place().path;
-  return {
-      {"kind", "sqlite"},
-      {"path", path.string()},
-      {"side file", engine.side().path().string()},
-      {"sqlite", sqlite3_libversion()},
-      {"schema", engine.ask("PRAGMA user_version")},
-      {"journal", engine.ask("PRAGMA journal_mode")},
-      {"permissions", permissions(path)},
-      {"file system", file_system_name(path)},
-      {"epoch", std::to_string(revision >> count_bits)},
-      {"revision", std::to_string(revision)},
-      {"clock ahead of wall time, ms", std::to_string(offset.count())},
-      {"sessions", std::to_string(outcome.reads.front().size())},
-      {"sessions dead", std::to_string(dead)},
-      {"files in place", engine.intact() ? "yes" : "no"},
+  std::vector<Fact> facts;
+  const auto add = [&facts](std::string name, std::string value) {
+    facts.push_back({.name = std::move(name), .value = std::move(value)});
   };
+  add("kind", "sqlite");
+  add("path", path.string());
+  add("side file", engine.side().path().string());
+  add("sqlite", sqlite3_libversion());
+  add("schema", engine.ask("PRAGMA user_version"));
+  add("journal", engine.ask("PRAGMA journal_mode"));
+  add("permissions", permissions(path));
+  add("file system", file_system_name(path));
+  add("epoch", std::to_string(revision >> count_bits));
+  add("revision", std::to_string(revision));
+  add("clock ahead of wall time, ms", std::to_string(offset.count()));
+  add("sessions", std::to_string(outcome.reads.front().size()));
+  add("sessions dead", std::to_string(dead));
+  add("files in place", engine.intact() ? "yes" : "no");
+  return facts;
 }
 
 }  // namespace tenure::sqlite

@@ -52,7 +52,8 @@ Record recorded(Connection& database) {
   record.epoch = number(meta(database, "epoch"));
   record.side = meta(database, "side");
   record.boot = meta(database, "boot");
-  record.file = {number(meta(database, "device")), number(meta(database, "inode"))};
+  record.file = {.device = number(meta(database, "device")),
+                 .inode = number(meta(database, "inode"))};
   record.base = static_cast<std::int64_t>(number(meta(database, "base")));
   return record;
 }
@@ -159,7 +160,11 @@ void settle_epoch(const Opened& opened, const SqliteOptions& options) {
   if (!raise) return;
   const AtGate gate{side};
   write_epoch(database, side,
-              {old.epoch, side.identity(), boot, opened.file, clock_base(old, boot)});
+              {.epoch = old.epoch,
+               .side = side.identity(),
+               .boot = boot,
+               .file = opened.file,
+               .base = clock_base(old, boot)});
   if (!options.new_epoch) return;
   remove_dead(database, side);
   // Whoever watches anything looks again.
@@ -213,7 +218,7 @@ void raise_epoch(Connection& full, SideFile& side) { write_epoch(full, side, rec
 Opened open_files(const std::filesystem::path& path, const SqliteOptions& options) {
   Found found = check_path(path, options);
   Opened opened;
-  opened.place = {found.path, options.vfs};
+  opened.place = {.path = found.path, .vfs = options.vfs};
   std::filesystem::path side = found.path;
   side += "-tenure";
   // A stranger's database gets no side file, not even for a moment. Who makes a database makes its

@@ -40,11 +40,11 @@ std::size_t family_of(std::string_view key) noexcept {
   return key_buckets + (key.empty() ? 0 : static_cast<unsigned char>(key.front()));
 }
 
-int lock_byte(int fd, short type, std::int64_t byte, bool wait) noexcept {
+int lock_byte(int fd, LockType type, Byte byte, bool wait) noexcept {
   struct flock lock{};
-  lock.l_type = type;
+  lock.l_type = static_cast<short>(type);
   lock.l_whence = SEEK_SET;
-  lock.l_start = byte;
+  lock.l_start = static_cast<off_t>(byte);
   lock.l_len = 1;
   while (::fcntl(fd, wait ? F_OFD_SETLKW : F_OFD_SETLK, &lock) != 0) {
     if (errno != EINTR) return errno;
@@ -52,24 +52,26 @@ int lock_byte(int fd, short type, std::int64_t byte, bool wait) noexcept {
   return 0;
 }
 
-int unlock_byte(int fd, std::int64_t byte) noexcept { return lock_byte(fd, F_UNLCK, byte, false); }
+void unlock_byte(int fd, Byte byte) noexcept {
+  std::ignore = lock_byte(fd, LockType::none, byte, false);
+}
 
-bool write_locked(int fd, std::int64_t byte) noexcept {
+bool write_locked(int fd, Byte byte) noexcept {
   struct flock lock{};
   lock.l_type = F_RDLCK;  // Only a writer's lock is in its way.
   lock.l_whence = SEEK_SET;
-  lock.l_start = byte;
+  lock.l_start = static_cast<off_t>(byte);
   lock.l_len = 1;
   // An error says nothing about the session: better alive than dead by mistake.
   return ::fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
-std::optional<std::int64_t> session_byte(std::string_view id) noexcept {
+std::optional<Byte> session_byte(std::string_view id) noexcept {
   std::int64_t byte = 0;
   const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), byte, 16);
   if (id.size() != 16 || error != std::errc{} || end != id.data() + id.size()) return {};
-  if (byte < session_bytes) return {};
-  return byte;
+  if (byte < first_session_byte) return {};
+  return Byte{byte};
 }
 
 std::uint64_t random_number() {
@@ -80,10 +82,14 @@ std::uint64_t random_number() {
   return number;
 }
 
+FileId file_id(const struct stat& status) noexcept {
+  return {.device = status.st_dev, .inode = status.st_ino};
+}
+
 std::optional<FileId> file_id(const std::filesystem::path& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0) return {};
-  return FileId{status.st_dev, status.st_ino};
+  return file_id(status);
 }
 
 SideFile::SideFile(std::filesystem::path path, const Owner& owner) : path_(std::move(path)) {
@@ -92,7 +98,7 @@ SideFile::SideFile(std::filesystem::path path, const Owner& owner) : path_(std::
     check_owner(owner);
     struct stat status{};
     ::fstat(gate_->get(), &status);
-    id_ = {status.st_dev, status.st_ino};
+    id_ = file_id(status);
     if (status.st_size == 0) make(owner);
     probe_ = std::make_shared<Descriptor>(path_.c_str(), O_RDWR | O_NOFOLLOW);
     if (probe_->get() < 0) refuse(path_, "can't be opened: " + text_of(errno));
@@ -128,7 +134,8 @@ void SideFile::open_locked(const Owner& owner) {
       refuse(path_, "is a symbolic link; Tenure makes this file itself: remove the link");
     }
     if (gate_->get() < 0) refuse(path_, "can't be opened: " + text_of(errno));
-    if (const int error = lock_byte(gate_->get(), F_WRLCK, opening_byte, true); error != 0) {
+    if (const int error = lock_byte(gate_->get(), LockType::write, opening_byte, true);
+        error != 0) {
       refuse(path_, "can't be locked: " + text_of(error) + "; use a local file system");
     }
     opening_ = true;
@@ -196,13 +203,13 @@ std::string SideFile::identity() const {
 // one that has just left the gate and comes again at once, a few times: two processes in strict
 // turn would pay for two switches an apply, and run at half the speed.
 void SideFile::enter_gate() {
-  if (turns_ < most_turns && lock_byte(gate_->get(), F_WRLCK, gate_byte, false) == 0) {
+  if (turns_ < most_turns && lock_byte(gate_->get(), LockType::write, gate_byte, false) == 0) {
     ++turns_;
     return;
   }
   turns_ = 0;
-  int error = lock_byte(gate_->get(), F_WRLCK, gate_queue_byte, true);
-  if (error == 0) error = lock_byte(gate_->get(), F_WRLCK, gate_byte, true);
+  int error = lock_byte(gate_->get(), LockType::write, gate_queue_byte, true);
+  if (error == 0) error = lock_byte(gate_->get(), LockType::write, gate_byte, true);
   unlock_byte(gate_->get(), gate_queue_byte);
   if (error != 0) refuse(path_, "the writers' gate can't be locked: " + text_of(error));
 }

@@ -7,7 +7,7 @@
 //
 //   what is mapped                        which bytes are locked (far behind the end of the file)
 //   0      Header                         2^40          opening: by whoever makes or repairs
-//   4096   Bucket[buckets]                2^40 + 1, 2   the gate: by the one that writes
+//          Bucket[buckets]                2^40 + 1, 2   the gate: by the one that writes
 //          Doorbell[doorbells]            2^41 + slot   doorbell slots, each by its process
 //                                         2^62 + random sessions, each by its process
 //
@@ -21,6 +21,9 @@
 //
 // Thread safety: all of it.
 #pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <atomic>
@@ -64,28 +67,30 @@ struct Header {
 
 struct Shared {
   Header header;
-  alignas(4096) std::array<Bucket, buckets> bucket;
-  alignas(4096) std::array<Doorbell, doorbells> doorbell;
+  std::array<Bucket, buckets> bucket;
+  std::array<Doorbell, doorbells> doorbell;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && sizeof(Bucket) == 16 &&
-              sizeof(Doorbell) == 16 && sizeof(Header) <= 4096);
+              sizeof(Doorbell) == 16);
 
 [[nodiscard]] std::size_t bucket_of(std::string_view key) noexcept;
 [[nodiscard]] std::size_t family_of(std::string_view key) noexcept;
 
-inline constexpr std::int64_t opening_byte = std::int64_t{1} << 40;
-inline constexpr std::int64_t gate_byte = opening_byte + 1;
-inline constexpr std::int64_t gate_queue_byte = opening_byte + 2;
-inline constexpr std::int64_t slot_bytes = std::int64_t{1} << 41;
-inline constexpr std::int64_t session_bytes = std::int64_t{1} << 62;
+enum class Byte : std::int64_t {};  // Of the side file, as an offset.
+enum class LockType : std::uint8_t { read = F_RDLCK, write = F_WRLCK, none = F_UNLCK };
+inline constexpr Byte opening_byte{std::int64_t{1} << 40};
+inline constexpr Byte gate_byte{(std::int64_t{1} << 40) + 1};
+inline constexpr Byte gate_queue_byte{(std::int64_t{1} << 40) + 2};
+inline constexpr std::int64_t first_slot_byte = std::int64_t{1} << 41;
+inline constexpr std::int64_t first_session_byte = std::int64_t{1} << 62;
 
-// The three things one can do with a byte. They return 0 or the error.
-[[nodiscard]] int lock_byte(int fd, short type, std::int64_t byte, bool wait) noexcept;
-int unlock_byte(int fd, std::int64_t byte) noexcept;
-[[nodiscard]] bool write_locked(int fd, std::int64_t byte) noexcept;
+// The three things one can do with a byte. 0, or the error.
+[[nodiscard]] int lock_byte(int fd, LockType type, Byte byte, bool wait) noexcept;
+void unlock_byte(int fd, Byte byte) noexcept;
+[[nodiscard]] bool write_locked(int fd, Byte byte) noexcept;
 
 // The byte of a session; nothing for text that is no session's id.
-[[nodiscard]] std::optional<std::int64_t> session_byte(std::string_view id) noexcept;
+[[nodiscard]] std::optional<Byte> session_byte(std::string_view id) noexcept;
 [[nodiscard]] std::uint64_t random_number();
 
 struct FileId {
@@ -93,6 +98,7 @@ struct FileId {
   std::uint64_t inode = 0;
   friend bool operator==(const FileId&, const FileId&) = default;
 };
+[[nodiscard]] FileId file_id(const struct stat& status) noexcept;
 // Nothing: there is no such file.
 [[nodiscard]] std::optional<FileId> file_id(const std::filesystem::path& path);
 

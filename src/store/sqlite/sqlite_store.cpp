@@ -31,6 +31,7 @@ class SqliteStore::HeldSession final : public Session {
     try {
       store_->apply({.guards = {}, .writes = {Write::remove(key())}, .reads = {}});
     } catch (const Error&) {
+      return;
     }
   }
 
@@ -105,16 +106,17 @@ std::unique_ptr<Session> SqliteStore::open_session(const SessionOptions& options
   const Engine& engine = *parts_->engine;
   const std::string path = engine.side().path().string();
   auto file = std::make_unique<Descriptor>(path.c_str(), O_RDWR | O_NOFOLLOW);
-  const std::uint64_t number = static_cast<std::uint64_t>(session_bytes) | random_number() >> 2U;
-  if (file->get() < 0 ||
-      lock_byte(file->get(), F_WRLCK, static_cast<std::int64_t>(number), false) != 0) {
+  const std::uint64_t number =
+      static_cast<std::uint64_t>(first_session_byte) | random_number() >> 2U;
+  if (file->get() < 0 || lock_byte(file->get(), LockType::write,
+                                   Byte{static_cast<std::int64_t>(number)}, false) != 0) {
     throw StoreError(path +
                      " can't be opened and locked for a session: check that it is there, and "
                      "the limit on open files");
   }
   struct stat status{};
   ::fstat(file->get(), &status);
-  if (FileId{status.st_dev, status.st_ino} != engine.side().id()) {
+  if (file_id(status) != engine.side().id()) {
     throw StoreError(path + " was replaced while it was open: start this program again");
   }
   auto session = std::make_unique<HeldSession>(shared_from_this(), std::move(file),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <csignal>
+#include <memory>
 #include <thread>
 #include <utility>
 
@@ -13,11 +14,9 @@ template <typename Body>
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  struct Restore {
-    const sigset_t& mask;
-    ~Restore() { ::pthread_sigmask(SIG_SETMASK, &mask, nullptr); }
-  };
-  const Restore restore{before};
+  // The thread inherits the mask that it was started with.
+  const auto restore = [](const sigset_t* mask) { ::pthread_sigmask(SIG_SETMASK, mask, nullptr); };
+  const std::unique_ptr<const sigset_t, decltype(restore)> restored{&before, restore};
   return std::thread{std::move(body)};
 }
 

@@ -17,6 +17,10 @@ namespace {
 
 constexpr std::int64_t second_ns = 1'000'000'000;
 
+Byte slot_byte(std::size_t slot) noexcept {
+  return Byte{first_slot_byte + static_cast<std::int64_t>(slot)};
+}
+
 // Shared: other processes ring. For at most so long; negative: for ever.
 void sleep_on(Doorbell& bell, std::uint32_t seen, std::int64_t nap_ns) noexcept {
   const timespec nap{.tv_sec = nap_ns / second_ns, .tv_nsec = nap_ns % second_ns};
@@ -30,8 +34,7 @@ void sleep_on(Doorbell& bell, std::uint32_t seen, std::int64_t nap_ns) noexcept 
 void Watches::take_slot() {
   const SideFile& side = engine_->side();
   for (std::size_t slot = 0; slot < doorbells; ++slot) {
-    const auto byte = slot_bytes + static_cast<std::int64_t>(slot);
-    if (lock_byte(side.probe()->get(), F_WRLCK, byte, false) != 0) continue;
+    if (lock_byte(side.probe()->get(), LockType::write, slot_byte(slot), false) != 0) continue;
     slot_ = slot;
     side.doorbell(slot).sleepers.store(0);  // Whoever had it may have died asleep.
     return;
@@ -68,7 +71,7 @@ void Watches::serve() {
     lock.lock();
   }
   lock.unlock();
-  unlock_byte(engine_->side().probe()->get(), slot_bytes + static_cast<std::int64_t>(slot_));
+  unlock_byte(engine_->side().probe()->get(), slot_byte(slot_));
 }
 
 void Watches::run_ready() {

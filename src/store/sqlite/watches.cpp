@@ -1,7 +1,5 @@
 #include "store/sqlite/watches.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -57,17 +55,13 @@ class Watches::Handle final : public Watch {
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
   ~Handle() override {
-    if (generation_ == fork_generation()) {
-      watches_->remove(id_);
-    } else {
-      // The parent's table: nothing of it may be touched or freed here.
-      std::ignore = new std::shared_ptr<Watches>{std::move(watches_)};  // NOLINT: left on purpose
-    }
+    // In a forked child it is the parent's table. Its store, which is kept here, does not free it.
+    if (generation_ == fork_generation()) watches_->remove(id_);
   }
 
  private:
   const std::shared_ptr<Store> keep_;
-  std::shared_ptr<Watches> watches_;
+  const std::shared_ptr<Watches> watches_;
   const std::uint64_t id_;
   const unsigned generation_ = fork_generation();
 };
@@ -188,7 +182,7 @@ void Watches::await_death(const std::string& session) {
   try {
     quiet_thread([weak = weak_from_this(), probe, session, byte = *byte] {
       // On an error the check of once a second remains.
-      if (lock_byte(probe->get(), F_RDLCK, byte, true) != 0) return;
+      if (lock_byte(probe->get(), LockType::read, byte, true) != 0) return;
       unlock_byte(probe->get(), byte);
       if (const auto self = weak.lock()) self->session_ended(session);
     }).detach();

@@ -42,7 +42,10 @@ class Writers : public std::enable_shared_from_this<Writers> {
   static constexpr std::size_t max_batch = 256;
   static constexpr int max_turns = 4;
 
-  enum State : std::uint32_t { waiting, leader, finished };
+  // What the state of an apply can be.
+  static constexpr std::uint32_t waiting = 0;
+  static constexpr std::uint32_t leader = 1;
+  static constexpr std::uint32_t finished = 2;
   // An apply's is on its thread's stack, a post's on the heap.
   struct Item : Job {
     std::atomic<std::uint32_t> state{waiting};

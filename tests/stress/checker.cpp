@@ -1,0 +1,252 @@
+#include "tests/stress/checker.hpp"
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+#include <utility>
+
+#include "tenure/rule.hpp"
+#include "tests/stress/tree.hpp"
+
+namespace tenure::stress {
+namespace {
+
+using Kind = Finding::Kind;
+
+// What one hold certainly covered, from a moment to another.
+struct Stretch {
+  std::int64_t from = 0;
+  std::int64_t to = 0;
+  const Asked* of = nullptr;
+  const std::vector<Claim>* claims = nullptr;
+};
+
+// A downgrade splits a hold: the old claims are certain until it was about to be made, the new ones
+// are covered by the old, so they are from then on.
+std::vector<Stretch> stretches(const History& history) {
+  std::vector<Stretch> found;
+  for (const Asked& one : history.requests) {
+    if (!one.granted.has_value()) continue;
+    const std::int64_t end = history.certain_end(one);
+    std::int64_t from = *one.granted;
+    const std::vector<Claim>* claims = &one.claims;
+    const auto add = [&](std::int64_t to) {
+      if (from < to) found.push_back({.from = from, .to = to, .of = &one, .claims = claims});
+    };
+    for (const Narrowing& narrowing : one.narrowings) {
+      add(std::min(narrowing.time, end));
+      from = std::max(from, narrowing.time);
+      claims = &narrowing.claims;
+    }
+    add(end);
+  }
+  std::ranges::sort(found, {}, &Stretch::from);
+  return found;
+}
+
+const Claim* member(const std::vector<Claim>& claims, const Claim& like) {
+  const auto found = std::ranges::find_if(claims, [&like](const Claim& claim) {
+    return claim.path == like.path && claim.mode.same_group(like.mode);
+  });
+  return found == claims.end() ? nullptr : &*found;
+}
+
+// Judges a stretch at its first moment, against those that are open then.
+void judge(const History& history, const Stretch& next, const std::vector<Stretch>& open,
+           std::vector<Finding>& findings) {
+  for (const Stretch& other : open) {
+    if (!conflict(*other.claims, *next.claims)) continue;
+    findings.push_back({Kind::overlap, history.name(*other.of) + " and " + history.name(*next.of)});
+  }
+  for (const Claim& claim : *next.claims) {
+    if (claim.mode.is_exclusive()) continue;
+    std::size_t members = 1;
+    for (const Stretch& other : open) {
+      const Claim* const same = member(*other.claims, claim);
+      if (same == nullptr) continue;
+      ++members;
+      if (same->mode.limit() == claim.mode.limit()) continue;
+      findings.push_back({Kind::limit, "two limits: " + history.name(*other.of) + " and " +
+                                           history.name(*next.of)});
+    }
+    if (claim.mode.limit() == 0 || members <= claim.mode.limit()) continue;
+    findings.push_back({Kind::limit, std::to_string(members) + " members of " + text(claim) + ": " +
+                                         history.name(*next.of)});
+  }
+}
+
+void find_overlaps(const History& history, std::vector<Finding>& findings) {
+  std::vector<Stretch> open;
+  for (const Stretch& next : stretches(history)) {
+    std::erase_if(open, [&next](const Stretch& one) { return one.to <= next.from; });
+    judge(history, next, open, findings);
+    open.push_back(next);
+  }
+}
+
+// The largest token so far, by path and group, so that all earlier holds that conflict with a
+// request are asked with a few lookups.
+class Latest {
+ public:
+  // The conflicting hold with the largest token.
+  [[nodiscard]] const Asked* conflicting(const std::vector<Claim>& claims) const {
+    const Asked* latest = nullptr;
+    for (const Claim& claim : claims) {
+      for (std::size_t depth = 0; depth <= claim.path.depth(); ++depth) {
+        look(here_, claim.path.prefix(depth), claim.mode, latest);
+      }
+      look(below_, claim.path, claim.mode, latest);
+    }
+    return latest;
+  }
+  void add(const Asked& one) {
+    for (const Claim& claim : one.claims) {
+      put(here_[claim.path], claim.mode, one);
+      for (std::size_t depth = 0; depth < claim.path.depth(); ++depth) {
+        put(below_[claim.path.prefix(depth)], claim.mode, one);
+      }
+    }
+  }
+
+ private:
+  struct Best {
+    Mode mode;
+    const Asked* of;
+  };
+  using Table = std::unordered_map<Path, std::vector<Best>>;
+
+  static void look(const Table& table, const Path& path, const Mode& mode, const Asked*& latest) {
+    const auto found = table.find(path);
+    if (found == table.end()) return;
+    for (const Best& best : found->second) {
+      if (!best.mode.excludes(mode)) continue;
+      if (latest == nullptr || best.of->token > latest->token) latest = best.of;
+    }
+  }
+  static void put(std::vector<Best>& all, const Mode& mode, const Asked& one) {
+    const auto same = [&mode](const Best& best) {
+      return best.mode.same_group(mode) || (best.mode.is_exclusive() && mode.is_exclusive());
+    };
+    const auto found = std::ranges::find_if(all, same);
+    if (found == all.end()) {
+      all.push_back({.mode = mode, .of = &one});
+    } else if (one.token > found->of->token) {
+      found->of = &one;
+    }
+  }
+
+  Table here_;
+  Table below_;
+};
+
+std::vector<const Asked*> granted_by_time(const History& history) {
+  std::vector<const Asked*> granted;
+  for (const Asked& one : history.requests) {
+    if (one.granted.has_value()) granted.push_back(&one);
+  }
+  std::ranges::sort(granted, {}, [](const Asked* one) { return *one->granted; });
+  return granted;
+}
+
+void find_swaps(const History& history, const std::vector<const Asked*>& granted,
+                std::vector<Finding>& findings) {
+  Latest latest;
+  for (const Asked* one : granted) {
+    // When it was granted is known only of what certainly held.
+    if (history.certain_end(*one) <= *one->granted) continue;
+    const Asked* const earlier = latest.conflicting(one->claims);
+    if (earlier != nullptr && earlier->token > one->token) {
+      findings.push_back(
+          {Kind::order, history.name(*earlier) + " held before " + history.name(*one)});
+    }
+    latest.add(*one);
+  }
+}
+
+// Whatever conflicts or not: revisions only go up.
+void find_old_tokens(const History& history, const std::vector<const Asked*>& granted,
+                     std::vector<Finding>& findings) {
+  std::vector<const Asked*> asked = granted;
+  std::ranges::sort(asked, {}, &Asked::asked);
+  std::size_t before = 0;
+  const Asked* latest = nullptr;
+  for (const Asked* one : asked) {
+    for (; before < granted.size() && *granted[before]->granted < one->asked; ++before) {
+      if (latest == nullptr || granted[before]->token > latest->token) latest = granted[before];
+    }
+    if (latest == nullptr || latest->token <= one->token) continue;
+    findings.push_back({Kind::order, history.name(*one) + " was asked for after " +
+                                         history.name(*latest) + " was granted"});
+  }
+}
+
+void find_reused(const History& history, const std::vector<const Asked*>& granted,
+                 std::vector<Finding>& findings) {
+  std::unordered_map<std::uint64_t, const Asked*> owners;
+  for (const Asked* one : granted) {
+    const auto [at, added] = owners.try_emplace(one->token.value, one);
+    if (added && one->token != Token{}) continue;
+    findings.push_back({Kind::token, history.name(*at->second) + " and " + history.name(*one)});
+  }
+}
+
+// Why a request may come back without a hold.
+bool explained(const History& history, const Asked& one) {
+  if (one.why == "busy") return one.way == "try_lock";
+  if (one.why == "gave-up") return one.way != "try_lock" && one.way != "lock";
+  if (one.why == "deadlock") return one.held != 0;
+  if (one.why == "evicted") {
+    // Those who wait for it saw that it was granted, and its max_hold was over before it did
+    // itself. Or it was evicted; the token of one that waits is in no log.
+    return one.max_hold != 0 || std::ranges::any_of(history.evictions, [&one](const auto& item) {
+             return one.asked < item.second && item.second < *one.refused;
+           });
+  }
+  if (one.why == "mismatch") {
+    return std::ranges::any_of(one.claims,
+                               [](const Claim& claim) { return claim.path == quarrel(); });
+  }
+  return false;
+}
+
+void find_broken(const History& history, std::vector<Finding>& findings) {
+  const auto found = [&](const Asked& one, const std::string& what) {
+    findings.push_back({Kind::promise, what + ": " + history.name(one)});
+  };
+  for (const std::string& fault : history.faults) findings.push_back({Kind::promise, fault});
+  for (const Asked& one : history.requests) {
+    const Process& worker = history.workers[one.worker];
+    const bool over = one.refused.has_value() || one.left.has_value();
+    if (!over && !worker.killed.has_value()) found(one, "it never ended");
+    if (one.refused.has_value() && !explained(history, one))
+      found(one, "refused (" + one.why + ")");
+    if (one.max_hold != 0 || history.evictions.contains(one.token.value)) continue;
+    if (one.lost.has_value()) found(one, "told that it is lost, without a reason");
+    if (one.left.has_value() && !one.was_held) found(one, "not there when it was released");
+  }
+  for (const Process& worker : history.workers) {
+    if (!worker.killed.has_value() && !worker.ended) {
+      findings.push_back({Kind::promise, worker.name + " did not end as it was told"});
+    }
+  }
+}
+
+}  // namespace
+
+std::string name(Finding::Kind kind) {
+  constexpr std::array names = {"overlap", "limit", "token", "order", "promise"};
+  return names.at(static_cast<std::size_t>(kind));
+}
+
+std::vector<Finding> check(const History& history) {
+  std::vector<Finding> findings;
+  const std::vector<const Asked*> granted = granted_by_time(history);
+  find_overlaps(history, findings);
+  find_reused(history, granted, findings);
+  find_swaps(history, granted, findings);
+  find_old_tokens(history, granted, findings);
+  find_broken(history, findings);
+  return findings;
+}
+
+}  // namespace tenure::stress

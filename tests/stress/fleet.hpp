@@ -1,0 +1,63 @@
+// fleet.hpp: the worker processes of a run, and what is done to them.
+//
+//   none --- start ---> running <--- stop, go_on ---> stopped
+//     ^                    |                             |
+//     '------- kill, or told to end and waited for ------'
+//
+// Each start is a process with a name and a log of its own, so a log ends where its process did.
+// Whatever is done is written to driver.log: a kill and a stop before the signal goes out. Children
+// die with this process, and all are waited for.
+//
+// Thread safety: one thread, and it must live as long as the fleet: children die with the thread
+// that made them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/stress/event.hpp"
+
+namespace tenure::stress {
+
+class Fleet {
+ public:
+  Fleet(std::string program, std::string directory, std::size_t workers);
+  Fleet(const Fleet&) = delete;
+  Fleet& operator=(const Fleet&) = delete;
+  ~Fleet();
+
+  [[nodiscard]] std::size_t size() const noexcept { return workers_.size(); }
+  [[nodiscard]] bool running(std::size_t slot) const { return workers_[slot].pid != 0; }
+  [[nodiscard]] bool stopped(std::size_t slot) const { return workers_[slot].stopped; }
+  [[nodiscard]] const std::string& name(std::size_t slot) const { return workers_[slot].name; }
+
+  void start(std::size_t slot, unsigned threads, std::uint64_t seed);
+  void kill(std::size_t slot);
+  void stop(std::size_t slot);
+  void go_on(std::size_t slot);
+  void tell_to_end(std::size_t slot);
+  // Takes note of those that have ended. Returns what is wrong with the way one did, or nothing.
+  [[nodiscard]] std::string reap();
+
+ private:
+  struct Worker {
+    pid_t pid = 0;
+    std::string name;
+    bool stopped = false;
+    bool told = false;
+  };
+  void note(std::string_view what, const Worker& worker);
+
+  const std::string program_;
+  const std::string directory_;
+  Log log_;
+  std::vector<Worker> workers_;
+  std::size_t started_ = 0;
+};
+
+}  // namespace tenure::stress

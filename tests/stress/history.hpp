@@ -1,0 +1,86 @@
+// history.hpp: what all logs of a run tell, request by request.
+//
+// A hold is certain only for a part of the time that it was real: from the clock's reading after
+// the grant to the one before the release; at most until the SIGKILL was about to be sent, until
+// somebody was about to evict it, and until its deadline. Everything that is judged is judged by
+// that part, so whatever is found has happened.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <istream>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tenure/ticket.hpp"
+#include "tests/stress/event.hpp"
+
+namespace tenure::stress {
+
+struct Narrowing {
+  std::int64_t time = 0;
+  std::vector<Claim> claims{};
+};
+
+struct Asked {
+  std::size_t worker = 0;  // In History::workers.
+  unsigned thread = 0;
+  std::uint64_t request = 0;
+  std::int64_t asked = 0;
+  std::string way;
+  std::uint64_t held = 0;  // What the thread held already.
+  std::int64_t max_hold = 0;
+  std::vector<Claim> claims;
+  std::optional<std::int64_t> granted;
+  Token token;
+  std::optional<std::int64_t> until;
+  std::vector<Narrowing> narrowings;
+  std::optional<std::int64_t> lost;
+  std::optional<std::int64_t> leaving;
+  std::optional<std::int64_t> left;
+  bool was_held = false;  // Said the release.
+  std::string way_out;
+  std::optional<std::int64_t> refused;
+  std::string why;
+};
+
+struct Process {
+  std::string name;
+  std::optional<std::int64_t> killed;  // Just before the signal was sent.
+  bool ended = false;                  // By itself, as it was told.
+};
+
+struct Pause {  // Of one process.
+  std::int64_t from = 0;
+  std::int64_t to = 0;
+};
+
+struct History {
+  std::vector<Process> workers;
+  std::vector<Asked> requests;
+  std::vector<Pause> pauses;
+  std::map<std::uint64_t, std::int64_t> evictions;  // By token: when that was first about to be.
+  std::vector<std::string> faults;                  // Lines that make no sense.
+  std::size_t events = 0;
+
+  void add_worker(const std::string& name, std::istream& log);
+  // TIME start|kill|stop|continue|end NAME
+  void add_driver(std::istream& log);
+
+  // Until when it certainly held; before `granted`: not certain at any time.
+  [[nodiscard]] std::int64_t certain_end(const Asked& one) const;
+  // When its thread went on, or died.
+  [[nodiscard]] std::int64_t over(const Asked& one) const;
+  [[nodiscard]] std::string name(const Asked& one) const;
+
+ private:
+  void take(std::size_t worker, Event event, Asked& request);
+  [[nodiscard]] Process& worker(const std::string& name);
+};
+
+// All of *.log in a directory; the driver's own is driver.log.
+[[nodiscard]] History read_history(const std::string& directory);
+
+}  // namespace tenure::stress

@@ -1,0 +1,34 @@
+// tree.hpp: what the workers fight for, and random requests for it.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "tenure/claim.hpp"
+
+namespace tenure::stress {
+
+using Random = std::mt19937_64;
+
+[[nodiscard]] inline std::uint64_t below(Random& random, std::uint64_t end) {
+  return random() % end;
+}
+[[nodiscard]] inline bool one_in(Random& random, std::uint64_t n) { return below(random, n) == 0; }
+
+// 200 paths: 8 of one segment, 24 of two, 56 of three and 112 of four, each below another of them.
+[[nodiscard]] const std::vector<Path>& tree();
+
+// The limit of a path's semaphore, the same for everybody: 2 or 3.
+[[nodiscard]] std::uint32_t limit_of(const Path& path);
+
+// On this path contenders disagree about the limit on purpose; elsewhere a mismatch is a finding.
+[[nodiscard]] const Path& quarrel();
+
+// One to three claims on different paths, now and then on inner ones or on the root.
+[[nodiscard]] std::vector<Claim> random_claims(Random& random);
+// What `claims` may be downgraded to: some are dropped, weakened or narrowed. Empty: nothing came
+// out that is allowed.
+[[nodiscard]] std::vector<Claim> random_narrowing(Random& random, std::vector<Claim> claims);
+
+}  // namespace tenure::stress
