@@ -82,7 +82,7 @@ Database::Database(const std::filesystem::path& file) {
   if (result != SQLITE_OK) throw failed(database);
   sqlite3_busy_timeout(database, busy_timeout_ms);
   execute(database, "PRAGMA journal_mode=WAL");
-  execute(database, "PRAGMA synchronous=NORMAL");
+  execute(database, "PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=4000");
 }
 
 Tickets::Tickets(const std::filesystem::path& file)

@@ -57,6 +57,7 @@ class Connection {
 
   // Other processes are told once that this one waits too long for a lock.
   void begin_write();
+  [[nodiscard]] bool try_begin_write();  // False: somebody writes.
   void begin_read();
   void commit();
   void rollback() noexcept;  // Nothing happens when nothing was begun.
@@ -100,7 +101,10 @@ class Connection {
   void write(Which which, std::string_view key, std::string_view value, Revision revision);
   [[noreturn]] void fail(int code, std::string_view doing);
 
+  static int on_busy(void* self, int times) noexcept;
+
   Place place_;
+  bool patient_ = true;
   std::unique_ptr<sqlite3, Close> database_;
   std::array<Statement, first_range + range_kinds> statements_;
 };

@@ -51,18 +51,27 @@ class Transaction {
   Connection& connection_;
 };
 
+constexpr std::int64_t crowd_lasts_ns = 50'000'000;
+
+}  // namespace
+
 class AtGate {
  public:
-  explicit AtGate(SideFile& side) : side_(side) { side_.enter_gate(); }
-  ~AtGate() { side_.leave_gate(); }
+  explicit AtGate(SideFile& side) : side_(side) {}
+  ~AtGate() {
+    if (entered_) side_.leave_gate();
+  }
   AtGate(const AtGate&) = delete;
   AtGate& operator=(const AtGate&) = delete;
+  void enter() {
+    side_.enter_gate();
+    entered_ = true;
+  }
 
  private:
   SideFile& side_;
+  bool entered_ = false;
 };
-
-}  // namespace
 
 void ring_doorbell(Doorbell& bell, std::uint64_t summary) noexcept {
   bell.summary.fetch_or(summary);
@@ -151,13 +160,17 @@ void Engine::write_together(std::span<Job*> batch) {
   Connection& connection = writer(std::ranges::any_of(
       batch, [](const Job* job) { return job->txn->durability == Durability::full; }));
   Header& header = side_->header();
-  const AtGate gate{*side_};
+  AtGate gate{*side_};
   if ((header.last.load() & count_mask) + batch.size() >= count_mask) {
+    gate.enter();
     raise_epoch(writer(true), *side_);
+    connection.begin_write();
+  } else {
+    begin(connection, gate);
   }
-  connection.begin_write();
-  // Whoever died here before is decided by now.
-  if (header.settled.load() != header.last.load()) header.settled.store(header.last.load());
+  // Whoever wrote before, or died at it, is decided by now.
+  given_ = header.last.load();
+  if (header.settled.load() != given_) header.settled.store(given_);
   try {
     const Transaction transaction{connection};
     touched_.clear();
@@ -170,6 +183,20 @@ void Engine::write_together(std::span<Job*> batch) {
   settle();
 }
 
+void Engine::begin(Connection& connection, AtGate& gate) {
+  std::atomic<std::int64_t>& crowded = side_->header().crowded;
+  const std::int64_t now = coarse_ns();
+  if (crowded.load(std::memory_order_relaxed) < now) {
+    if (connection.try_begin_write()) return;
+    crowded.store(now + crowd_lasts_ns, std::memory_order_relaxed);
+  }
+  gate.enter();
+  if (const std::int64_t then = coarse_ns(); then != now) {  // It took its time: others are here.
+    crowded.store(then + crowd_lasts_ns, std::memory_order_relaxed);
+  }
+  connection.begin_write();
+}
+
 void Engine::perform(Connection& connection, Job& job) {
   const Txn& txn = *job.txn;
   Outcome& outcome = job.outcome;
@@ -178,7 +205,8 @@ void Engine::perform(Connection& connection, Job& job) {
   Header& header = side_->header();
   Revision self;
   if (outcome.committed && !only_reads(txn)) {
-    self.value = header.last.fetch_add(1) + 1;
+    given_ = header.last.fetch_add(1) + 1;
+    self.value = given_;
     for (const Write& write : txn.writes) change(connection, write, self);
   }
   outcome.revision.value = header.last.load();
@@ -205,9 +233,12 @@ void Engine::touch(std::string_view key, std::uint64_t revision) {
   }
 }
 
+// Up to this batch's last revision: the next writer may have begun already.
 void Engine::settle() noexcept {
-  Header& header = side_->header();
-  header.settled.store(header.last.load());
+  std::atomic<std::uint64_t>& settled = side_->header().settled;
+  std::uint64_t before = settled.load();
+  while (before < given_ && !settled.compare_exchange_weak(before, given_)) {
+  }
   for (const std::uint32_t index : touched_) {
     if (side_->bucket(index).bits.load() != 0) ring(index);
   }

@@ -1,7 +1,11 @@
 // engine.hpp: how the files of a store are read and written: connections, the gate, revisions, and
 // the bells that a commit rings.
 //
-//   a batch   gate - BEGIN IMMEDIATE - each apply, with its revision - COMMIT - settle, ring - gate
+//   a batch   BEGIN IMMEDIATE - each apply, with its revision - COMMIT - settle, ring
+//
+// SQLite's own lock keeps writers apart, but it is no queue: it is polled, and starves. So whoever
+// meets another writer says that there is a crowd, and while that was not long ago all queue at the
+// gate first. Alone, a writer does not pay for it.
 //
 // Invariants
 //   1. An apply's revision is counted inside the write transaction, before its first write.
@@ -38,6 +42,8 @@ struct Job {
   std::exception_ptr error;
 };
 
+class AtGate;
+
 class Engine final : public ForkAware {
  public:
   Engine(Opened opened, std::uint32_t max_pages);
@@ -64,6 +70,7 @@ class Engine final : public ForkAware {
   void perform(Connection& connection, Job& job);
   void change(Connection& connection, const Write& write, Revision revision);
   void touch(std::string_view key, std::uint64_t revision);
+  void begin(Connection& connection, AtGate& gate);
   void settle() noexcept;
   void ring(std::size_t bucket) noexcept;
   void check_intact_sometimes();
@@ -84,6 +91,7 @@ class Engine final : public ForkAware {
   std::unique_ptr<Connection> relaxed_;
   std::unique_ptr<Connection> full_;
   std::vector<std::uint32_t> touched_;  // Buckets, of this batch.
+  std::uint64_t given_ = 0;             // The last revision of this batch, or the one before it.
   std::string key_;                     // Of an append.
   std::int64_t next_check_ = 0;
 

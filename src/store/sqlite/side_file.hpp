@@ -7,7 +7,7 @@
 //
 //   what is mapped                        which bytes are locked (far behind the end of the file)
 //   0      Header                         2^40          opening: by whoever makes or repairs
-//          Bucket[buckets]                2^40 + 1, 2   the gate: by the one that writes
+//          Bucket[buckets]                2^40 + 1, 2   the gate: by a writer, in a crowd
 //          Doorbell[doorbells]            2^41 + slot   doorbell slots, each by its process
 //                                         2^62 + random sessions, each by its process
 //
@@ -63,6 +63,8 @@ struct Header {
   std::atomic<std::uint64_t> last;     // The last revision that was given out.
   std::atomic<std::uint64_t> settled;  // The last one that is known to be decided.
   std::atomic<std::int64_t> base;      // The store's clock minus CLOCK_BOOTTIME, ns.
+  std::atomic<std::int64_t>
+      crowded;  // Until when writers queue at the gate: coarse CLOCK_MONOTONIC, ns.
 };
 
 struct Shared {
@@ -128,8 +130,8 @@ class SideFile {
   // The description that doorbell slots are locked through, and death is looked for.
   [[nodiscard]] const std::shared_ptr<Descriptor>& probe() const noexcept { return probe_; }
 
-  // Only the one who writes, and nearly first come, first served, across all processes. One thread
-  // of a process at a time.
+  // Where writers queue, nearly first come, first served, across all processes. One thread of a
+  // process at a time.
   void enter_gate();
   void leave_gate() const noexcept;
 
