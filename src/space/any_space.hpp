@@ -59,6 +59,6 @@ inline constexpr std::string_view all_spaces[] = {"local", "memory",
                                                   "sqlite"};  // NOLINT(*-c-arrays)
 #define TENURE_IN_ALL_SPACES(suite)                                    \
   INSTANTIATE_TEST_SUITE_P(In, suite, ::testing::ValuesIn(all_spaces), \
-                           [](const auto& info) { return std::string{info.param}; })
+                           [](const auto& kind) { return std::string{kind.param}; })
 
 }  // namespace tenure

@@ -120,5 +120,38 @@ TEST_F(StoredMuseum, M26_ATicketThatIsNoneIsRefusedByName) {
   }
 }
 
+// A claim's entry whose ticket is not there, or is another's: nobody would ever remove it.
+TEST_F(StoredMuseum, M26_AClaimWithoutATicketIsRefused) {
+  for (const std::string& value :
+       {std::string{R"({"session":"x","request":0,"claims":[["film"]],"since":0})"},
+        std::string{R"({"session":"x","first":["nothing"]})"}}) {
+    Txn plant;
+    plant.writes.push_back(Write::put(stored::row_key(book, Token{1}), value));
+    store->apply(plant);
+    for (const std::string& said : {error_of([&] { static_cast<void>(space.try_lock(book)); }),
+                                    error_of([&] { static_cast<void>(space.lock(book)); })}) {
+      EXPECT_NE(said.find("not Tenure's"), std::string::npos) << said;
+    }
+    EXPECT_EQ(tickets(), 1U) << "the stranger's own";
+  }
+}
+
+// Among the groups, where it can't even be told which group it would be.
+TEST_F(StoredMuseum, M26_AnEntryOfNoGroupIsRefusedAndNothingIsLeft) {
+  for (const std::string& key : {std::string{"\x02"}, std::string{"\x02zz"}}) {
+    Txn plant;
+    plant.writes.push_back(Write::put(key, "{}"));
+    store->apply(plant);
+    EXPECT_NE(error_of([&] { static_cast<void>(space.lock(book)); }), "none");
+    EXPECT_NE(error_of([&] { static_cast<void>(space.try_lock(book)); }), "none");
+    for (int i = 0; i < 5; ++i) move(1s);
+    EXPECT_EQ(tickets(), 1U) << "the stranger's own";
+    Txn remove;
+    remove.writes.push_back(Write::remove(key));
+    store->apply(remove);
+    EXPECT_TRUE(space.try_lock(book));
+  }
+}
+
 }  // namespace
 }  // namespace tenure::museum

@@ -17,6 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 
 const Path book = Path::of("book");
+const Path film = Path::of("film");
 
 constexpr std::chrono::hours century{24 * 365 * 100};
 
@@ -50,6 +51,8 @@ TEST_F(StoredMuseum, M01_AWaiterWhoseSessionIsLostIsToldThat) {
   until_waiting(space, 1);
   store->lose_session(session_of(space.inspect().back().ticket.number));
   waiter.join();
+  EXPECT_THROW(static_cast<void>(lapsed.lock(film)), SessionLost);
+  EXPECT_THROW(static_cast<void>(lapsed.try_lock(film)), SessionLost);
   hold.release();
   EXPECT_TRUE(other().try_lock(book));
 }
@@ -220,6 +223,14 @@ TEST_F(StoredMuseum, M22_ARenewalThatWasPausedTooLongFails) {
   EXPECT_TRUE(next.has_value());
   EXPECT_FALSE(hold.release());
   EXPECT_FALSE(space.try_lock(book)) << "the next one's";
+}
+
+// Nobody else was there, but the time that it asked for is over as well.
+TEST_F(StoredMuseum, M22_ARenewalThatArrivesAfterItsOwnDeadlineIsNone) {
+  Hold hold = space.max_hold(10s).lock(book);
+  in_next_write(*store, [&] { store->advance(20s); });
+  EXPECT_FALSE(hold.renew());
+  EXPECT_TRUE(other().try_lock(book));
 }
 
 // The other way round: somebody saw that it was overdue, and is stopped. The renewal was on its way

@@ -45,6 +45,7 @@ struct Figures {
   std::size_t pauses = 0;
   std::size_t most_at_once = 0;   // Holds at one moment.
   std::int64_t worst_wait = 0;    // Of a request that was granted.
+  std::int64_t worst_hold = 0;    // From its grant until it was given back, or its process killed.
   std::int64_t worst_thread = 0;  // The longest that a thread was in one request, however it ended.
   // Of long waits: from when nothing was in its way any more to the grant, less the time in which
   // any process was stopped. After a death: the last in its way was killed.

@@ -126,6 +126,9 @@ Figures figures(const History& history) {
     if (!one.granted.has_value()) continue;
     ++sum.grants;
     sum.worst_wait = std::max(sum.worst_wait, in_call);
+    if (over != std::numeric_limits<std::int64_t>::max()) {
+      sum.worst_hold = std::max(sum.worst_hold, over - *one.granted);
+    }
     if (history.workers[one.worker].killed.has_value() && !one.leaving.has_value()) {
       ++sum.killed_holding;
     }
@@ -146,8 +149,9 @@ std::string text(const Figures& figures) {
          " evictions; " + std::to_string(figures.kills) + " kills (" +
          std::to_string(figures.killed_holding) + " of holders), " +
          std::to_string(figures.pauses) + " stops; worst wait " + ms(figures.worst_wait) +
-         ", worst call " + ms(figures.worst_thread) + ", worst hand-off " +
-         ms(figures.worst_hand_off) + ", after a death " + ms(figures.worst_after_death) + '\n';
+         ", worst call " + ms(figures.worst_thread) + ", worst hold " + ms(figures.worst_hold) +
+         ", worst hand-off " + ms(figures.worst_hand_off) + ", after a death " +
+         ms(figures.worst_after_death) + '\n';
   if (!figures.slowest.empty()) out += "slowest hand-off: " + figures.slowest + '\n';
   return out;
 }

@@ -1,11 +1,12 @@
 // The stress run: many processes on one `sqlite:` space, some of them killed and stopped at random,
 // and a verdict on what their logs tell.
 //
-//   stress [--seconds N] [--workers N] [--seed N] [--runs N]
+//   stress [--seconds N] [--workers N] [--seed N] [--runs N] [--keep 1]
 //   stress --check DIRECTORY      the verdict on a run that was kept
 //
 // The seed gives the requests and the blows, not their interleaving: a seed that fails may need a
-// few runs to fail again. Logs and database of a run that failed are kept, and where is printed.
+// few runs to fail again. Logs and database of a run that failed are kept, or with --keep of every
+// one, and where is printed.
 #include <stdlib.h>  // NOLINT: mkdtemp is POSIX's.
 
 #include <chrono>
@@ -39,6 +40,7 @@ struct Options {
   std::size_t workers = 16;
   std::uint64_t seed = std::random_device{}();
   unsigned runs = 1;
+  bool keep = false;
   std::string check;
 };
 
@@ -190,11 +192,11 @@ bool run_once(const Options& options, const std::string& program) {
     }
   }
   good = judge(directory) && good;
-  if (good) {
+  if (!good) std::printf("seed %llu failed\n", static_cast<unsigned long long>(options.seed));
+  if (good && !options.keep) {
     std::filesystem::remove_all(directory);
   } else {
-    std::printf("seed %llu failed; logs and database are in %s\n",
-                static_cast<unsigned long long>(options.seed), directory.c_str());
+    std::printf("logs and database are in %s\n", directory.c_str());
   }
   std::fflush(stdout);
   return good;
@@ -213,6 +215,8 @@ Options parse(const std::vector<std::string>& words) {
       options.seed = std::stoull(value);
     } else if (words[i] == "--runs") {
       options.runs = static_cast<unsigned>(std::stoul(value));
+    } else if (words[i] == "--keep") {
+      options.keep = value != "0";
     } else if (words[i] == "--check") {
       options.check = value;
     } else {

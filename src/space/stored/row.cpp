@@ -55,10 +55,20 @@ void append_claim(std::string& out, const Claim& claim) {
   out += ']';
 }
 
-[[noreturn]] void refuse(const Entry& entry, std::string_view why) {
-  throw StoreError("the entry of ticket " + std::to_string(number_in(entry.key).value) +
-                   " is not Tenure's (" + std::string{why} +
-                   "): something else wrote to the store; see 'tenure doctor'");
+// Not get<>() alone: it would cast a number with a fraction or an exponent, whatever its size.
+std::int64_t integer(const Json& json) {
+  if (!json.is_number_integer()) throw BadRequest("a number that is no integer");
+  if (json.is_number_unsigned() &&
+      json.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()}) {
+    throw BadRequest("a number that is too large");
+  }
+  return json.get<std::int64_t>();
+}
+
+std::uint64_t natural(const Json& json) {
+  const std::int64_t value = integer(json);
+  if (value < 0) throw BadRequest("a number below zero");
+  return static_cast<std::uint64_t>(value);
 }
 
 Path parse_path(const Json& json) {
@@ -76,21 +86,19 @@ Claim parse_claim(const Json& json) {
   if (group.depth() != 1) throw BadRequest("a group is one segment");
   const std::string_view name = *group.segments().begin();
   if (json.size() == 2) return path.group(name);
-  const auto limit = json[2].get<std::int64_t>();
+  const std::int64_t limit = integer(json[2]);
   if (limit < 1 || limit > std::numeric_limits<std::uint32_t>::max()) {
     throw BadRequest("a limit is at least 1");
   }
   return path.group(name, static_cast<std::uint32_t>(limit));
 }
 
-Instant instant(const Json& json) {
-  return Instant{std::chrono::nanoseconds{json.get<std::int64_t>()}};
-}
+Instant instant(const Json& json) { return Instant{std::chrono::nanoseconds{integer(json)}}; }
 
 Row parse_ticket(const Json& json) {
   Row row;
   row.session = json.at("session").get<std::string>();
-  row.request = json.at("request").get<std::uint64_t>();
+  row.request = natural(json.at("request"));
   for (const Json& claim : json.at("claims")) row.claims.push_back(parse_claim(claim));
   if (row.claims.empty()) throw BadRequest("no claims");
   if (const auto owner = json.find("owner"); owner != json.end())
@@ -99,15 +107,23 @@ Row parse_ticket(const Json& json) {
     row.label = label->get<std::string>();
   row.since = instant(json.at("since"));
   if (const auto time = json.find("max_hold"); time != json.end()) {
-    row.max_hold = std::chrono::nanoseconds{time->get<std::int64_t>()};
+    row.max_hold = std::chrono::nanoseconds{natural(*time)};
   }
   if (const auto time = json.find("deadline"); time != json.end()) row.deadline = instant(*time);
   row.evicted = json.value("evicted", false);
-  row.number = Token{json.value("number", std::uint64_t{0})};
+  if (const auto number = json.find("number"); number != json.end()) {
+    row.number = Token{natural(*number)};
+  }
   return row;
 }
 
 }  // namespace
+
+void refuse_row(const Entry& entry, std::string_view why) {
+  throw StoreError("the entry of ticket " + std::to_string(number_in(entry.key).value) +
+                   " is not Tenure's (" + std::string{why} +
+                   "): something else wrote to the store; see 'tenure doctor'");
+}
 
 std::string Row::text() const {
   std::string out = R"({"session":)";
@@ -158,15 +174,15 @@ std::string Pointer::text() const {
 Parsed parse_row(const Entry& entry) {
   try {
     const Json json = Json::parse(entry.value);
-    if (!json.is_object()) refuse(entry, "not a JSON object");
+    if (!json.is_object()) refuse_row(entry, "not a JSON object");
     if (json.contains("claims")) return {.row = parse_ticket(json), .pointer = {}};
     return {.row = {},
             .pointer = Pointer{.session = json.at("session").get<std::string>(),
                                .first = parse_claim(json.at("first"))}};
   } catch (const Json::exception& error) {
-    refuse(entry, error.what());
+    refuse_row(entry, error.what());
   } catch (const BadRequest& error) {
-    refuse(entry, error.what());
+    refuse_row(entry, error.what());
   }
 }
 

@@ -63,6 +63,7 @@ struct Parsed {
   std::optional<Pointer> pointer;
 };
 [[nodiscard]] Parsed parse_row(const Entry& entry);
+[[noreturn]] void refuse_row(const Entry& entry, std::string_view why);
 
 // What a session's entry tells.
 struct SessionRow {

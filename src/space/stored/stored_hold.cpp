@@ -64,7 +64,7 @@ bool StoredSpace::renew(detail::Grant& grant) {
     txn.writes.push_back(Write::put(entry.key, row.text()));
     if (!store_->apply(txn).committed) continue;
     record->row.deadline = row.deadline;
-    return true;
+    return store_->now() < *row.deadline;  // It may have been stopped for longer than that.
   }
 }
 

@@ -17,20 +17,30 @@ constexpr std::chrono::nanoseconds evict_margin = 1s;
 
 }  // namespace
 
-// The ticket that a claim's entry belongs to. Nothing: it is gone.
+// The ticket that a claim's entry belongs to. Nothing: it is gone. Throws StoreError for an entry
+// whose ticket does not know of it: nobody could ever remove that.
 std::optional<Seen> StoredSpace::resolve(const Entry& entry) {
   Parsed parsed = parse_row(entry);
   const Token number = number_in(entry.key);
-  if (parsed.row.has_value())
-    return Seen{.entry = entry, .row = *std::move(parsed.row), .number = number};
-  Txn read;
-  read.reads.push_back(Range::key(row_key(parsed.pointer->first, number)));
-  const Outcome outcome = store_->apply(read);
-  if (outcome.reads.front().empty()) return std::nullopt;
-  const Entry& first = outcome.reads.front().front();
-  parsed = parse_row(first);
-  if (!parsed.row.has_value()) return std::nullopt;
-  return Seen{.entry = first, .row = *std::move(parsed.row), .number = number};
+  Entry whole = entry;
+  if (!parsed.row.has_value()) {
+    Txn read;
+    read.reads.push_back(Range::key(row_key(parsed.pointer->first, number)));
+    read.reads.push_back(Range::key(entry.key));
+    const Outcome outcome = store_->apply(read);
+    const std::vector<Entry>& now = outcome.reads.back();
+    if (now.empty() || now.front().changed != entry.changed) return std::nullopt;  // Look again.
+    if (outcome.reads.front().empty()) refuse_row(entry, "its ticket is not there");
+    whole = outcome.reads.front().front();
+    parsed = parse_row(whole);
+    if (!parsed.row.has_value()) refuse_row(entry, "its ticket is not there");
+  }
+  if (std::ranges::none_of(parsed.row->claims, [&](const Claim& claim) {
+        return row_key(claim, number) == entry.key;
+      })) {
+    refuse_row(entry, "its ticket has no such claim");
+  }
+  return Seen{.entry = std::move(whole), .row = *std::move(parsed.row), .number = number};
 }
 
 // Guarded on the entry as it was seen: a renewal, or another who removed it first, wins.

@@ -121,8 +121,11 @@ void StoredSpace::retry() noexcept {
     try {
       store_->apply(txn);
     } catch (...) {
-      arm_retry();
-      return;
+      // What a lost session left is for others to remove, or for nobody.
+      if (!session_->lost().stop_requested()) return arm_retry();
+      const base::Mutex::Scoped lock{mutex_};
+      retries_.clear();
+      break;
     }
     const base::Mutex::Scoped lock{mutex_};
     retries_.erase(retries_.begin());

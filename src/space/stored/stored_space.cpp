@@ -97,6 +97,7 @@ void StoredSpace::learn(std::span<const std::string> classes) {
 
 StoredSpace::RecordRef StoredSpace::new_record(const detail::Ask& ask) {
   check_open();
+  if (session_->lost().stop_requested()) throw_session_lost();
   if (const auto fault = find_fault(ask.claims)) throw BadRequest(*fault);
   auto record = std::make_shared<Record>();
   record->row.session = session_->id();
@@ -205,7 +206,12 @@ bool StoredSpace::append(Record& record) {
     const Look look{record.row.claims, known_classes(record.row.claims), this_apply};
     Look::Found found;
     if (append(record, look, std::move(txn), found)) {
-      learn(found.unknown);
+      try {
+        learn(found.unknown);
+      } catch (...) {
+        retry_later(removal(record));
+        throw;
+      }
       return found.free() && record.row.max_hold.count() == 0;
     }
     explain_refusal(record.row.owner, record.row.claims, {});

@@ -90,7 +90,18 @@ Engine::Engine(Opened opened, std::uint32_t max_pages)
   enlist();
 }
 
-Engine::~Engine() { delist(); }
+// The connections go while forks still wait for this: what SQLite keeps locked for all connections
+// of a process must not be locked in a child.
+Engine::~Engine() {
+  {
+    const Traffic::Inside inside{traffic_};
+    relaxed_.reset();
+    full_.reset();
+    const base::Mutex::Scoped lock{pool_mutex_};
+    pool_.clear();
+  }
+  delist();
+}
 
 Instant Engine::now() const noexcept {
   return Instant{std::chrono::nanoseconds{boot_clock_ns() + side_->header().base.load()}};
