@@ -122,8 +122,11 @@ struct HoldAccess {
   static Hold make(Backend* backend, const Grant& grant) noexcept { return {backend, grant}; }
   static void release_then(Hold& hold, Backend::Released done) noexcept {
     Backend* const backend = std::exchange(hold.backend_, nullptr);
-    if (backend == nullptr) return done(nullptr, false);
-    backend->release_then(hold.grant_, std::move(done));
+    if (backend == nullptr) {
+      done(nullptr, false);
+    } else {
+      backend->release_then(hold.grant_, std::move(done));
+    }
   }
 };
 }  // namespace detail

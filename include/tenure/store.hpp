@@ -155,10 +155,13 @@ class StoreError : public Error {
 // What a watch waits for: any one of these. A range counts when a key in it was made, changed or
 // removed by an apply after `after`.
 struct WatchFor {
+  // Initializers, so that designated ones may leave members out.
+  // NOLINTBEGIN(readability-redundant-member-init)
   std::vector<Range> ranges{};
   Revision after{};
   std::optional<Instant> until{};  // The store's clock reaches this.
   std::string session{};           // This session is dead, or never was. Empty: none.
+  // NOLINTEND(readability-redundant-member-init)
 };
 
 // Destroying it takes the watch back; when that returns, the notice is not running and will not be

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
-#include <numeric>
 #include <vector>
 
 #include "tenure/rule.hpp"
@@ -15,7 +14,7 @@ namespace {
 class Board {
  public:
   explicit Board(std::span<const Ticket> tickets) : tickets_(tickets), order_(tickets.size()) {
-    std::iota(order_.begin(), order_.end(), std::size_t{0});
+    for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = i;
     std::ranges::sort(order_, {}, [tickets](std::size_t i) { return tickets[i].number; });
   }
 

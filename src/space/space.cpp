@@ -37,6 +37,7 @@ Space open(std::string_view url) {
   return Space{std::shared_ptr<detail::Backend>{new local::LocalSpace, abandon}};
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): as the header has it.
 Space open(std::shared_ptr<Store> store, SessionOptions options) {
   return Space{std::shared_ptr<detail::Backend>{new stored::StoredSpace(std::move(store), options),
                                                 abandon}};

@@ -42,27 +42,33 @@ bool Range::holds(std::string_view key) const noexcept {
   return key >= from && (to.empty() || key < to);
 }
 
-Guard Guard::absent(std::string key) { return {Kind::absent, Range::key(std::move(key)), {}}; }
+Guard Guard::absent(std::string key) {
+  return {.kind = Kind::absent, .range = Range::key(std::move(key)), .revision = {}};
+}
 
-Guard Guard::present(std::string key) { return {Kind::present, Range::key(std::move(key)), {}}; }
+Guard Guard::present(std::string key) {
+  return {.kind = Kind::present, .range = Range::key(std::move(key)), .revision = {}};
+}
 
 Guard Guard::unchanged(std::string key, Revision revision) {
-  return {Kind::unchanged, Range::key(std::move(key)), revision};
+  return {.kind = Kind::unchanged, .range = Range::key(std::move(key)), .revision = revision};
 }
 
 Guard Guard::quiet(Range range, Revision revision) {
-  return {Kind::quiet, std::move(range), revision};
+  return {.kind = Kind::quiet, .range = std::move(range), .revision = revision};
 }
 
 Write Write::put(std::string key, std::string value) {
-  return {Kind::put, std::move(key), std::move(value)};
+  return {.kind = Kind::put, .key = std::move(key), .value = std::move(value)};
 }
 
 Write Write::append(std::string prefix, std::string value) {
-  return {Kind::append, std::move(prefix), std::move(value)};
+  return {.kind = Kind::append, .key = std::move(prefix), .value = std::move(value)};
 }
 
-Write Write::remove(std::string key) { return {Kind::remove, std::move(key), {}}; }
+Write Write::remove(std::string key) {
+  return {.kind = Kind::remove, .key = std::move(key), .value = {}};
+}
 
 std::string stamp(Revision revision) {
   std::string bytes(stamp_size, '\0');

@@ -80,7 +80,7 @@ Path parse_path(const Json& json) {
 Claim parse_claim(const Json& json) {
   if (!json.is_array() || json.empty() || json.size() > 3)
     throw BadRequest("a claim has 1 to 3 parts");
-  Path path = parse_path(json[0]);
+  const Path path = parse_path(json[0]);
   if (json.size() == 1) return path.exclusive();
   const Path group = parse_path(json[1]);
   if (group.depth() != 1) throw BadRequest("a group is one segment");

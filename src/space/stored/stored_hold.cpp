@@ -74,8 +74,11 @@ std::stop_token StoredSpace::lost(const detail::Grant& grant) {
   std::stop_token token;
   {
     const base::Mutex::Scoped lock{mutex_};
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access)
     if (record->lost.has_value()) return record->lost->get_token();
-    token = record->lost.emplace().get_token();
+    std::stop_source source;
+    token = source.get_token();
+    record->lost = std::move(source);
     std::erase_if(watched_holds_, [](const auto& hold) { return hold.expired(); });
     watched_holds_.push_back(record);
   }

@@ -23,7 +23,7 @@ std::optional<Seen> StoredSpace::resolve(const Entry& entry) {
   Parsed parsed = parse_row(entry);
   const Token number = number_in(entry.key);
   Entry whole = entry;
-  if (!parsed.row.has_value()) {
+  if (parsed.pointer.has_value()) {
     Txn read;
     read.reads.push_back(Range::key(row_key(parsed.pointer->first, number)));
     read.reads.push_back(Range::key(entry.key));
@@ -33,8 +33,8 @@ std::optional<Seen> StoredSpace::resolve(const Entry& entry) {
     if (outcome.reads.front().empty()) refuse_row(entry, "its ticket is not there");
     whole = outcome.reads.front().front();
     parsed = parse_row(whole);
-    if (!parsed.row.has_value()) refuse_row(entry, "its ticket is not there");
   }
+  if (!parsed.row.has_value()) refuse_row(entry, "its ticket is not there");
   if (std::ranges::none_of(parsed.row->claims, [&](const Claim& claim) {
         return row_key(claim, number) == entry.key;
       })) {
@@ -96,6 +96,7 @@ std::vector<TicketInfo> StoredSpace::inspect(const Path& path) {
     sessions.emplace(entry.key.substr(session_prefix.size()), parse_session(entry));
   }
   std::vector<Ticket> tickets;
+  tickets.reserve(all.tickets.size());
   for (const Seen& seen : all.tickets) {
     tickets.push_back({.number = seen.number, .claims = seen.row.claims, .owner = seen.row.owner});
   }
@@ -184,7 +185,7 @@ void StoredSpace::sweep_dead() noexcept {
       return store_->alive(std::string_view{entry.key}.substr(session_prefix.size()));
     });
     sweep(sessions);
-  } catch (...) {
+  } catch (...) {  // NOLINT(bugprone-empty-catch)
     // Nobody waits for it: whoever needs one of these out of the way does that itself.
   }
 }

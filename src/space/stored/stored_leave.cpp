@@ -56,9 +56,12 @@ void StoredSpace::drop(const detail::Grant& grant) noexcept {
 }
 
 void StoredSpace::release_then(const detail::Grant& grant, Released done) noexcept {
-  if (forked()) return done(nullptr, false);
+  if (forked()) {
+    done(nullptr, false);
+    return;
+  }
   const RecordRef record = take_back(grant);
-  Txn txn = removal(*record);
+  const Txn txn = removal(*record);
   store_->post(txn, [this, txn, done = std::move(done)](const Outcome& outcome,
                                                         const std::exception_ptr& error) {
     const InStore in_store;
@@ -122,7 +125,10 @@ void StoredSpace::retry() noexcept {
       store_->apply(txn);
     } catch (...) {
       // What a lost session left is for others to remove, or for nobody.
-      if (!session_->lost().stop_requested()) return arm_retry();
+      if (!session_->lost().stop_requested()) {
+        arm_retry();
+        return;
+      }
       const base::Mutex::Scoped lock{mutex_};
       retries_.clear();
       break;
@@ -221,6 +227,8 @@ void StoredSpace::close() noexcept {
     }
   }
   for (const RecordRef& record : ended) {
+    // Not the last: the Space itself leaves after this.
+    // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDelete)
     tell(*record->waiter, detail::WaitOutcome::closed);
     leave();
   }
@@ -238,7 +246,7 @@ void StoredSpace::leave() noexcept {
   }
   try {
     std::thread{[this] { delete this; }}.detach();
-  } catch (...) {
+  } catch (...) {  // NOLINT(bugprone-empty-catch)
     // No thread to be had: what is left goes with the process.
   }
 }

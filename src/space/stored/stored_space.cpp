@@ -236,7 +236,7 @@ void StoredSpace::forget_stray(const Record& record) noexcept {
       stray.number = number_in(entry.key);
       retry_later(removal(stray));
     }
-  } catch (...) {
+  } catch (...) {  // NOLINT(bugprone-empty-catch)
     // It can't be read either: the session's end takes the ticket along.
   }
 }
@@ -289,20 +289,6 @@ void StoredSpace::give_up(const RecordRef& record) noexcept {
   leave();
 }
 
-bool StoredSpace::clear_away_any(const Look::Found& found, std::span<const Claim> claims) {
-  bool cleared = false;
-  for (const Entry& blocker : found.blockers) {
-    WatchFor unused;
-    cleared = clear_away(blocker, unused) || cleared;
-  }
-  for (const Claim& claim : claims) {
-    if (std::ranges::find(found.crowds, here(claim)) == found.crowds.end()) continue;
-    std::vector<WatchFor> unused;
-    cleared = clear_away_crowd(claim, Token{this_apply.value}, unused) || cleared;
-  }
-  return cleared;
-}
-
 // A failed try is invisible: it looks first, and appends only if nothing has come in between.
 bool StoredSpace::try_request(const detail::Ask& ask, detail::Grant& grant) {
   const RecordRef record = new_record(ask);
@@ -320,7 +306,8 @@ bool StoredSpace::try_request(const detail::Ask& ask, detail::Grant& grant) {
       continue;
     }
     if (!found.free()) {
-      if (clear_away_any(found, record->row.claims)) continue;
+      std::vector<WatchFor> unused;
+      if (clear_away_any(found, record->row.claims, Token{this_apply.value}, unused)) continue;
       explain_refusal(record->row.owner, record->row.claims, {});
       return false;
     }
@@ -347,7 +334,7 @@ bool StoredSpace::try_request(const detail::Ask& ask, detail::Grant& grant) {
 // Only the youngest of a circle can have closed it, so later tickets are not looked at.
 void StoredSpace::refuse_deadlock(const Record& record) {
   for (;;) {
-    Snapshot all = snapshot();
+    const Snapshot all = snapshot();
     std::vector<Ticket> tickets;
     for (const Seen& seen : all.tickets) {
       if (seen.number > record.number) continue;

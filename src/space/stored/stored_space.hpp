@@ -113,7 +113,8 @@ class StoredSpace final : public detail::Backend {
   void explain_refusal(const Owner& owner, std::span<const Claim> claims, Token own);
   bool limit_clash(const Owner& owner, const Claim& asked, const Entry& entry);
   bool wait_in_line(const RecordRef& record, detail::Waiter& waiter);
-  bool clear_away_any(const Look::Found& found, std::span<const Claim> claims);
+  bool clear_away_any(const Look::Found& found, std::span<const Claim> claims, Token number,
+                      std::vector<WatchFor>& otherwise);
   void give_up(const RecordRef& record) noexcept;
   void forget_stray(const Record& record) noexcept;
   void refuse_deadlock(const Record& record);

@@ -49,20 +49,25 @@ StoredSpace::Verdict StoredSpace::settle(const RecordRef& record) {
       continue;
     }
     std::vector<WatchFor> what;
-    bool cleared = false;
-    for (const Entry& blocker : view.found.blockers) {
-      cleared = clear_away(blocker, what.emplace_back()) || cleared;
-    }
-    for (const Claim& claim : record->row.claims) {
-      if (std::ranges::find(view.found.crowds, here(claim)) == view.found.crowds.end()) continue;
-      cleared = clear_away_crowd(claim, record->number, what) || cleared;
-    }
-    if (cleared) continue;
+    if (clear_away_any(view.found, record->row.claims, record->number, what)) continue;
     for (WatchFor& one : what) one.after = view.at;
     what.front().ranges.push_back(Range::key(view.own->key));
     watch_for(record, std::move(what));
     return Verdict::waiting;
   }
+}
+
+bool StoredSpace::clear_away_any(const Look::Found& found, std::span<const Claim> claims,
+                                 Token number, std::vector<WatchFor>& otherwise) {
+  bool cleared = false;
+  for (const Entry& blocker : found.blockers) {
+    cleared = clear_away(blocker, otherwise.emplace_back()) || cleared;
+  }
+  for (const Claim& claim : claims) {
+    if (std::ranges::find(found.crowds, here(claim)) == found.crowds.end()) continue;
+    cleared = clear_away_crowd(claim, number, otherwise) || cleared;
+  }
+  return cleared;
 }
 
 // True: it is gone, or was dead or overdue and is gone now. False: what to watch until it is.
@@ -221,7 +226,7 @@ void StoredSpace::tell(detail::Waiter& waiter, detail::WaitOutcome outcome) noex
     try {
       runner_.run([&waiter, outcome] { waiter.done(waiter, outcome); });
       return;
-    } catch (...) {
+    } catch (...) {  // NOLINT(bugprone-empty-catch)
       // No thread to be had: then here.
     }
   }

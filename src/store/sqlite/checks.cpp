@@ -135,7 +135,8 @@ std::string header_of(const Place& place) {
   const Connection connection{place, Connection::Mode::identify};
   std::string header(100, '\0');
   sqlite3_file* file = nullptr;
-  sqlite3_file_control(connection.raw(), "main", SQLITE_FCNTL_FILE_POINTER, &file);
+  sqlite3_file_control(connection.raw(), "main", SQLITE_FCNTL_FILE_POINTER,
+                       static_cast<void*>(&file));
   const int code = file->pMethods->xRead(file, header.data(), static_cast<int>(header.size()), 0);
   if (code != SQLITE_OK && code != SQLITE_IOERR_SHORT_READ) refuse(place.path, "can't be read");
   return header;

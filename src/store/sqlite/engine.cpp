@@ -64,7 +64,7 @@ class AtGate {
   AtGate(const AtGate&) = delete;
   AtGate& operator=(const AtGate&) = delete;
   void enter() {
-    side_.enter_gate();
+    if (!entered_) side_.enter_gate();
     entered_ = true;
   }
 
@@ -172,12 +172,13 @@ void Engine::write_together(std::span<Job*> batch) {
       batch, [](const Job* job) { return job->txn->durability == Durability::full; }));
   Header& header = side_->header();
   AtGate gate{*side_};
+  begin(connection, gate);
+  // Asked in the transaction, where no other writer counts on.
   if ((header.last.load() & count_mask) + batch.size() >= count_mask) {
+    connection.rollback();
     gate.enter();
     raise_epoch(writer(true), *side_);
     connection.begin_write();
-  } else {
-    begin(connection, gate);
   }
   // Whoever wrote before, or died at it, is decided by now.
   given_ = header.last.load();
@@ -246,10 +247,7 @@ void Engine::touch(std::string_view key, std::uint64_t revision) {
 
 // Up to this batch's last revision: the next writer may have begun already.
 void Engine::settle() noexcept {
-  std::atomic<std::uint64_t>& settled = side_->header().settled;
-  std::uint64_t before = settled.load();
-  while (before < given_ && !settled.compare_exchange_weak(before, given_)) {
-  }
+  side_->settle(given_);
   for (const std::uint32_t index : touched_) {
     if (side_->bucket(index).bits.load() != 0) ring(index);
   }

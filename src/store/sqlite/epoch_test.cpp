@@ -2,9 +2,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "store/session_entry.hpp"
 #include "store/sqlite/opening.hpp"
@@ -168,6 +173,41 @@ TEST_F(SqliteEpoch, TheRepairLeavesWhoLives) {
                      "dead"),
             "none");
   EXPECT_TRUE(store->alive(session->id()));
+}
+
+// A read that says revision R has seen everything up to R, or a watch from there on would miss it.
+TEST_F(SqliteEpoch, AReadHasSeenAllUpToItsRevisionThoughEpochsRise) {
+  const auto store = open_sqlite(path, after_boot("one"));
+  std::vector<Revision> made;
+  std::vector<std::pair<Revision, int>> seen;
+  std::atomic<bool> done = false;
+  put(*store, "a", "-1");
+  {
+    const std::jthread writer{[&] {
+      // Long ones, so that most epochs begin while one is under way.
+      Txn many;
+      for (int i = 0; i < 200; ++i) many.writes.push_back(Write::put("k" + std::to_string(i), ""));
+      many.writes.push_back({});
+      for (int i = 0; !done; ++i) {
+        ::usleep(static_cast<unsigned>(i * 7919 % 9000) + 60000);
+        many.writes.back() = Write::put("a", std::to_string(i));
+        made.push_back(store->apply(many).revision);
+      }
+    }};
+    const std::jthread reader{[&] {
+      const auto other = open_sqlite(path, after_boot("one"));
+      while (!done) {
+        const Outcome outcome = other->apply(txn({}, {}, {Range::key("a")}));
+        seen.emplace_back(outcome.revision, std::stoi(outcome.reads[0][0].value));
+      }
+    }};
+    for (int i = 0; i < 300; ++i) std::ignore = open_sqlite(path, after_boot(""));
+    done = true;
+  }
+  for (const auto& [revision, value] : seen) {
+    const auto later = std::ranges::upper_bound(made, revision);
+    EXPECT_GE(value, later - made.begin() - 1) << "at revision " << revision.value;
+  }
 }
 
 TEST_F(SqliteEpoch, TheClockGoesOn) {

@@ -58,13 +58,15 @@ Record recorded(Connection& database) {
   return record;
 }
 
-// At the gate, and durable before any revision of it is given out.
+// At the gate, and durable before any revision of it is given out. Whoever writes without a crowd
+// does not come to the gate, so the counts change under SQLite's lock: in a second transaction,
+// with nobody between count and commit. Until then, revisions of the old epoch are as good as ever.
 void write_epoch(Connection& full, SideFile& side, Record record) {
   const auto wall = static_cast<std::uint64_t>(std::max<std::int64_t>(wall_clock_ns(), 0));
-  const std::uint64_t counted = side.header().last.load() >> count_bits;
-  record.epoch = std::max({record.epoch + 1, counted + 1, wall / 1'000'000'000});
   full.begin_write();
   try {
+    const std::uint64_t counted = side.header().last.load() >> count_bits;
+    record.epoch = std::max({record.epoch + 1, counted + 1, wall / 1'000'000'000});
     set_meta(full, "epoch", std::to_string(record.epoch));
     set_meta(full, "side", record.side);
     set_meta(full, "boot", record.boot);
@@ -76,12 +78,15 @@ void write_epoch(Connection& full, SideFile& side, Record record) {
     full.rollback();
     throw;
   }
+  ::usleep(3000);
+  full.begin_write();
   side.header().base.store(record.base);
   side.header().last.store(record.epoch << count_bits);
   side.header().settled.store(record.epoch << count_bits);
+  full.rollback();
 }
 
-// The epoch is raised at the gate, so that no writer is between its count and its commit.
+// One raises the epoch at a time.
 class AtGate {
  public:
   explicit AtGate(SideFile& side) : side_(side) { side_.enter_gate(); }
@@ -118,7 +123,7 @@ std::string member(const std::string& json, const char* name) {
   return value[name].get<std::string>();
 }
 
-// What sessions without a lock left behind.
+// What sessions without a lock left behind. Whoever watches anything then looks again.
 void remove_dead(Connection& database, const SideFile& side) {
   database.begin_write();
   try {
@@ -138,7 +143,10 @@ void remove_dead(Connection& database, const SideFile& side) {
     for (const Entry& ticket : database.read(tickets, {})) {
       if (!alive.contains(member(ticket.value, "session"))) database.remove(ticket.key);
     }
+    const std::uint64_t revision = side.header().last.fetch_add(1) + 1;
+    for (std::size_t i = 0; i < buckets; ++i) side.bucket(i).revision.store(revision);
     database.commit();
+    side.settle(revision);
   } catch (...) {
     database.rollback();
     throw;
@@ -165,12 +173,7 @@ void settle_epoch(const Opened& opened, const SqliteOptions& options) {
                .boot = boot,
                .file = opened.file,
                .base = clock_base(old, boot)});
-  if (!options.new_epoch) return;
-  remove_dead(database, side);
-  // Whoever watches anything looks again.
-  const std::uint64_t now = side.header().last.fetch_add(1) + 1;
-  for (std::size_t i = 0; i < buckets; ++i) side.bucket(i).revision.store(now);
-  side.header().settled.store(now);
+  if (options.new_epoch) remove_dead(database, side);
 }
 
 // An empty file, private to its owner whatever the umask.

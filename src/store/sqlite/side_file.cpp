@@ -214,6 +214,13 @@ void SideFile::enter_gate() {
   if (error != 0) refuse(path_, "the writers' gate can't be locked: " + text_of(error));
 }
 
+void SideFile::settle(std::uint64_t revision) const noexcept {
+  std::atomic<std::uint64_t>& settled = header().settled;
+  std::uint64_t before = settled.load();
+  while (before < revision && !settled.compare_exchange_weak(before, revision)) {
+  }
+}
+
 void SideFile::leave_gate() const noexcept { unlock_byte(gate_->get(), gate_byte); }
 
 }  // namespace tenure::sqlite

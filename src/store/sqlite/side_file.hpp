@@ -130,6 +130,9 @@ class SideFile {
   // The description that doorbell slots are locked through, and death is looked for.
   [[nodiscard]] const std::shared_ptr<Descriptor>& probe() const noexcept { return probe_; }
 
+  // Everything up to this revision is decided. Others may have got further.
+  void settle(std::uint64_t revision) const noexcept;
+
   // Where writers queue, nearly first come, first served, across all processes. One thread of a
   // process at a time.
   void enter_gate();
