@@ -189,7 +189,6 @@ TEST_F(SqliteEpoch, AReadHasSeenAllUpToItsRevisionThoughEpochsRise) {
       for (int i = 0; i < 200; ++i) many.writes.push_back(Write::put("k" + std::to_string(i), ""));
       many.writes.push_back({});
       for (int i = 0; !done; ++i) {
-        ::usleep(static_cast<unsigned>(i * 7919 % 9000) + 60000);
         many.writes.back() = Write::put("a", std::to_string(i));
         made.push_back(store->apply(many).revision);
       }
@@ -201,7 +200,7 @@ TEST_F(SqliteEpoch, AReadHasSeenAllUpToItsRevisionThoughEpochsRise) {
         seen.emplace_back(outcome.revision, std::stoi(outcome.reads[0][0].value));
       }
     }};
-    for (int i = 0; i < 300; ++i) std::ignore = open_sqlite(path, after_boot(""));
+    for (int i = 0; i < 30; ++i) std::ignore = open_sqlite(path, after_boot(""));
     done = true;
   }
   for (const auto& [revision, value] : seen) {

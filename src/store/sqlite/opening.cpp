@@ -78,7 +78,6 @@ void write_epoch(Connection& full, SideFile& side, Record record) {
     full.rollback();
     throw;
   }
-  ::usleep(3000);
   full.begin_write();
   side.header().base.store(record.base);
   side.header().last.store(record.epoch << count_bits);
