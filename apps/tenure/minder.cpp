@@ -81,25 +81,31 @@ void Minder::launch(Token token, int session, std::optional<BootTime> kill_at) {
   send(socket_.get(),
        {.kind = MinderOrder::Kind::launch,
         .signal = 0,
+        .stop = 0,
         .token = token.value,
         .kill_at = kill_at ? kill_at->count() : 0},
        session);
 }
 
-void Minder::signal(int number) {
-  send(socket_.get(),
-       {.kind = MinderOrder::Kind::signal, .signal = number, .token = 0, .kill_at = 0});
+void Minder::signal(int number, std::int32_t stop) {
+  send(socket_.get(), {.kind = MinderOrder::Kind::signal,
+                       .signal = number,
+                       .stop = stop,
+                       .token = 0,
+                       .kill_at = 0});
 }
 
 void Minder::end(BootTime kill_at) {
   send(socket_.get(), {.kind = MinderOrder::Kind::end,
                        .signal = 0,
+                       .stop = 0,
                        .token = 0,
                        .kill_at = kill_at.count() > 0 ? kill_at.count() : 1});
 }
 
 void Minder::leave() {
-  send(socket_.get(), {.kind = MinderOrder::Kind::leave, .signal = 0, .token = 0, .kill_at = 0});
+  send(socket_.get(),
+       {.kind = MinderOrder::Kind::leave, .signal = 0, .stop = 0, .token = 0, .kill_at = 0});
 }
 
 }  // namespace tenure::cli

@@ -51,7 +51,7 @@ struct MinderReport {
   enum class Kind : std::uint8_t {
     started,  // value: the command's process
     failed,   // value: errno of exec; nothing runs
-    stopped,  // value: by which signal
+    stopped,  // value: its how manieth stop that is, from 1
     continued,
     ended,    // value: as waitpid tells it
     overdue,  // It was killed at its deadline, without an order.
@@ -78,7 +78,8 @@ class Minder {
 
   // `session` may be -1. `kill_at`: when the command must be gone.
   void launch(Token token, int session, std::optional<BootTime> kill_at);
-  void signal(int number);
+  // SIGCONT is for one stop: when it arrives, the command may be in the next already.
+  void signal(int number, std::int32_t stop = 0);
   void end(BootTime kill_at);
   void leave();
 

@@ -14,6 +14,7 @@ struct MinderOrder {
   enum class Kind : std::uint8_t { launch, signal, end, leave };
   Kind kind = Kind::leave;
   std::int32_t signal = 0;
+  std::int32_t stop = 0;  // Of SIGCONT.
   std::uint64_t token = 0;
   std::int64_t kill_at = 0;  // Of CLOCK_BOOTTIME, in nanoseconds; 0: never.
 };

@@ -39,7 +39,7 @@ class Minding {
 
   [[nodiscard]] Next obey();
   void launch(const MinderOrder& order);
-  void pass_on(int signal);
+  void pass_on(const MinderOrder& order);
   [[noreturn]] void become_command(Token token, int failure);
   void let_go_of_files();
   void set_timer(std::int64_t kill_at);
@@ -60,8 +60,10 @@ class Minding {
   Descriptor children_;
   Descriptor timer_;
   Descriptor session_;
-  pid_t command_ = 0;  // 0: not started, or reaped.
-  pid_t group_ = 0;    // Of the command's own; 0 when it is in the wrapper's.
+  pid_t command_ = 0;       // 0: not started, or reaped.
+  pid_t group_ = 0;         // Of the command's own; 0 when it is in the wrapper's.
+  std::int32_t stops_ = 0;  // So far.
+  std::int32_t stop_ = 0;   // Which one it is in; 0: none.
   bool stop_ordered_ = false;
   bool wrapper_stopped_ = false;
   bool ending_ = false;
@@ -127,7 +129,7 @@ Minding::Next Minding::obey() {
   }
   switch (order.kind) {
     case MinderOrder::Kind::launch: launch(order); break;
-    case MinderOrder::Kind::signal: pass_on(order.signal); break;
+    case MinderOrder::Kind::signal: pass_on(order); break;
     case MinderOrder::Kind::end:
       ending_ = true;
       signal_family(SIGTERM, group_);
@@ -138,7 +140,9 @@ Minding::Next Minding::obey() {
   return Next::go_on;
 }
 
-void Minding::pass_on(int signal) {
+void Minding::pass_on(const MinderOrder& order) {
+  const int signal = order.signal;
+  if (signal == SIGCONT && order.stop != stop_) return;
   if (signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU) stop_ordered_ = true;
   if (signal == SIGCONT) stop_ordered_ = false;
   if (command_ != 0) ::kill(group_ != 0 ? -group_ : command_, signal);
@@ -265,14 +269,18 @@ bool Minding::reap() {
     const bool over = WIFEXITED(status) || WIFSIGNALED(status);
     if (pid != command_) continue;
     if (WIFSTOPPED(status)) {
-      report(MinderReport::Kind::stopped, WSTOPSIG(status));
+      stop_ = ++stops_;
       // What stopped the command alone, where no shell looks, leaves the wrapper awake, to see a
       // hold that is lost.
       wrapper_stopped_ = (plan_.in_our_group || stop_ordered_) && !ending_;
+      // Before the report: SIGSTOP discards a SIGCONT of an earlier stop, which the wrapper would
+      // take for this one's.
       if (wrapper_stopped_) tell_wrapper(SIGSTOP);
+      report(MinderReport::Kind::stopped, stop_);
     } else if (WIFCONTINUED(status)) {
       report(MinderReport::Kind::continued, 0);
       stop_ordered_ = wrapper_stopped_ = false;
+      stop_ = 0;
       tell_wrapper(SIGCONT);
     } else if (over) {
       command_ = 0;

@@ -102,8 +102,8 @@ void Supervisor::step() {
 
 void Supervisor::on_signal(const Arrived& signal) {
   if (in_our_group_ && signal.from_terminal) return;  // It has it already.
-  if (signal.number == SIGCONT && !stopped_) return;
-  minder_.signal(signal.number);
+  if (signal.number == SIGCONT && stop_ == 0) return;
+  minder_.signal(signal.number, stop_);
 }
 
 void Supervisor::on_report(const MinderReport& report) {
@@ -114,8 +114,8 @@ void Supervisor::on_report(const MinderReport& report) {
       failed_ = report.value;
       over_ = true;
       break;
-    case Kind::stopped: stopped_ = true; break;
-    case Kind::continued: stopped_ = false; break;
+    case Kind::stopped: stop_ = report.value; break;
+    case Kind::continued: stop_ = 0; break;
     case Kind::ended:
       status_ = report.value;
       over_ = !is_lost_;

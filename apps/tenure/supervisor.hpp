@@ -53,7 +53,7 @@ class Supervisor {
   std::optional<BootTime> known_deadline_;
   Descriptor lost_;
   pid_t command_ = 0;
-  bool stopped_ = false;  // The command is.
+  std::int32_t stop_ = 0;  // Which one the command is in; 0: none.
   bool is_lost_ = false;
   std::optional<BootTime> give_up_;  // Of waiting for a family that was told to end.
   std::optional<int> failed_;        // errno of exec.

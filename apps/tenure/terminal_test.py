@@ -121,6 +121,33 @@ def job_control(space):
     screen.end()
 
 
+def stopped_again(space):
+    """A fg that the wrapper is slow to pass on does not undo the Ctrl-Z after it."""
+    script = space.script("command", COMMAND)
+    screen = shell(space)
+    pid = start(screen, f"{space.program} run a -- {script} input")
+    minder = parent(pid)
+    wrapper = parent(minder)
+    screen.type("\x1a")
+    screen.see("Stopped")
+    os.kill(minder, signal.SIGSTOP)
+    wait_for("the minder to stop", lambda: state_of(minder) == "T")
+    screen.type("fg\n")
+    screen.see("continued")
+    wait_for("the wrapper to sleep again", lambda: state_of(wrapper) == "S")
+    screen.type("\x1a")
+    wait_for("the command to stop", lambda: state_of(pid) == "T")
+    os.kill(minder, signal.SIGCONT)
+    screen.see("Stopped")
+    assert (state_of(pid), state_of(wrapper)) == ("T", "T")
+    screen.type("fg\n")
+    screen.see("continued")
+    screen.type("hello\n")
+    screen.see(r"line=hello ints=0\.")
+    screen.type("exit\n")
+    screen.end()
+
+
 def killed_while_stopped(space):
     """The job ends, although it is stopped."""
     script = space.script("command", COMMAND)
@@ -155,6 +182,10 @@ def background(space):
     pid = start(screen, f"{space.program} run a -- {script} input &")
     wrapper = parent(parent(pid))
     wait_for("both to stop", lambda: (state_of(pid), state_of(wrapper)) == ("T", "T"))
+    known = None
+    while known != "Stopped":  # A fg of what the shell takes for running would not continue it.
+        screen.type("jobs\n")
+        known = screen.see(r"\[1\]\+ +(\w+)")[1]
     screen.type("fg\n")
     screen.see("continued")
     screen.type("hello\n")

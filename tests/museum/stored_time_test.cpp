@@ -265,15 +265,18 @@ TEST_F(StoredMuseum, M22_ARemovalThatWasPausedTooLongFails) {
 
 // ---- Written once ----
 
+Task lock_and_release(Locker locker, Claim claim) {
+  Hold hold = co_await locker.async_lock(claim);
+  hold.release();
+}
+
 TEST_F(StoredMuseum, S10_AWaitingTicketIsWrittenOnce) {
   Hold hold = space.lock(book);
   const Space elsewhere = other();
-  std::vector<std::jthread> waiters;
-  for (std::size_t i = 0; i < 20; ++i) {
-    waiters.emplace_back([&] { elsewhere.lock(book).release(); });
-    until_waiting(space, i + 1);
-  }
+  // Each has begun to watch when its call returns; a thread's wait could still be about to look.
+  for (int i = 0; i < 20; ++i) lock_and_release(elsewhere, book);
   store->settle();
+  ASSERT_EQ(waiting(space), 20U);
   const Revision before = store->apply({}).revision;
   const auto counts = count_applies();
   for (int i = 0; i < 100; ++i) move(1h);
@@ -286,6 +289,7 @@ TEST_F(StoredMuseum, S10_AWaitingTicketIsWrittenOnce) {
     EXPECT_EQ(entry.changed, entry.created);
   }
   hold.release();
+  until([&] { return space.inspect().empty(); });
 }
 
 }  // namespace
