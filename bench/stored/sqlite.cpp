@@ -81,8 +81,8 @@ Database::Database(const std::filesystem::path& file) {
   database_.reset(database);
   if (result != SQLITE_OK) throw failed(database);
   sqlite3_busy_timeout(database, busy_timeout_ms);
-  execute(database, "PRAGMA journal_mode=WAL");
-  execute(database, "PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=4000");
+  execute(database, "PRAGMA page_size=1024; PRAGMA journal_mode=WAL");
+  execute(database, "PRAGMA synchronous=NORMAL");
 }
 
 Tickets::Tickets(const std::filesystem::path& file)

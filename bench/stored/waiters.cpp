@@ -1,15 +1,18 @@
-// Threads of many processes stand in line for one key, and each goes to its end after its turn. The
-// question's own process stands in line too: it lets a line run by letting go, and has stopped it
-// when its turn comes again. No rival: the long line next to the short one. Beside it, without a
-// bar, what a thousand threads cost that only wake each other: each finds a colder cache.
+// Coroutines of many processes stand in line for one key, and each goes to its end after its turn.
+// The question's own process stands in line too: it lets a line run by letting go, and has stopped
+// it when its turn comes again. No rival: the long line next to the short one. Beside it, without a
+// bar, the same with a thread for each, and what threads cost that only wake each other: each of a
+// thousand finds a colder cache.
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <coroutine>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <thread>
 #include <vector>
@@ -20,11 +23,14 @@
 #include "bench/stored/questions.hpp"
 #include "bench/stored/supervise.hpp"
 #include "tenure/claim.hpp"
+#include "tenure/locker.hpp"
 
 namespace tenure::bench::stored {
 namespace {
 
-constexpr std::size_t rounds = 40;
+constexpr std::size_t rounds = 15;
+// Of the long line, in a round: the first finds what the others have left in the caches.
+constexpr std::size_t laps = 5;
 constexpr std::size_t most_waiters = 1'000;
 
 // In memory that all processes share. Seat 0 is that of the question's process.
@@ -39,7 +45,26 @@ struct Queue {
   Board* board;
 };
 
-enum Sort : std::uint8_t { ours, control };
+enum Sort : std::uint8_t { task, thread, control };
+
+struct Task {
+  struct promise_type {  // NOLINT(readability-identifier-naming): the language's name.
+    Task get_return_object() noexcept { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() noexcept {}
+    void unhandled_exception() noexcept { std::terminate(); }
+  };
+};
+
+Task wait_in_turns(Locker space, Board& board) {
+  const Claim claim = book.exclusive();
+  for (;;) {
+    Hold hold = co_await space.async_lock(claim);
+    board.taken.fetch_add(1);
+    hold.release();
+  }
+}
 
 [[noreturn]] void take_turns(const Space& space, Board& board) {
   const Claim claim = book.exclusive();
@@ -57,19 +82,25 @@ void pass_on(const Queue& queue, std::size_t seat) {
 }
 
 // A command adds a thread: which queue, which seat, which sort.
-void host_waiters(const std::array<Queue, 2>& queues, Line& line) {
+void host_waiters(const std::array<Queue, 4>& queues, Line& line) {
   std::map<std::size_t, Space> spaces;
   while (const auto command = line.next()) {
     const auto index = static_cast<std::size_t>(command->at(0));
     const auto seat = static_cast<std::size_t>(command->at(1));
     const Queue& queue = queues.at(index);
-    if (static_cast<int>(command->at(2)) == control) {
+    const int sort = static_cast<int>(command->at(2));
+    if (sort == control) {
       std::thread{[&queue, seat] {
         for (;;) pass_on(queue, seat);
       }}.detach();
     } else {
       if (!spaces.contains(index)) spaces.emplace(index, open_file(queue.file));
-      std::thread{take_turns, std::cref(spaces.at(index)), std::ref(*queue.board)}.detach();
+      const Space& space = spaces.at(index);
+      if (sort == task) {
+        wait_in_turns(space, *queue.board);
+      } else {
+        std::thread{take_turns, std::cref(space), std::ref(*queue.board)}.detach();
+      }
     }
     line.send({});
   }
@@ -79,11 +110,12 @@ void host_waiters(const std::array<Queue, 2>& queues, Line& line) {
 // A queue that stands still but for its rounds.
 class Running {
  public:
-  Running(const Queue& queue, std::vector<Child>& children, std::size_t index)
+  Running(const Queue& queue, std::vector<Child>& children, std::size_t index,
+          std::initializer_list<Sort> sorts)
       : queue_(queue), space_(open_file(queue.file)), hold_(space_.lock(book)) {
     // One process after the other: neighbours in the line are not of the same one.
     for (std::size_t i = 0; i < queue.waiters; ++i) {
-      for (const Sort sort : {ours, control}) {
+      for (const Sort sort : sorts) {
         children[i % children.size()].ask(
             {static_cast<double>(index), static_cast<double>(i + 1), static_cast<double>(sort)});
       }
@@ -125,31 +157,40 @@ class Running {
 };
 
 void ask_in(Report& report, const Placement& placement) {
-  const Shared<std::array<Board, 2>> boards;
+  const Shared<std::array<Board, 4>> boards;
   const Effort effort = report.effort();
-  const std::array<Queue, 2> queues = {
-      Queue{.file = scratch_path("few"), .waiters = effort.of(10, 2), .board = &(*boards)[0]},
-      Queue{.file = scratch_path("many"),
-            .waiters = effort.of(most_waiters, 20),
-            .board = &(*boards)[1]}};
+  const std::size_t short_line = effort.of(10, 2);
+  const std::size_t long_line = effort.of(most_waiters, 20);
+  const auto queue = [&](std::size_t index, const char* file, std::size_t waiters) {
+    return Queue{.file = scratch_path(file), .waiters = waiters, .board = &(*boards)[index]};
+  };
+  const std::array queues = {queue(0, "few", short_line), queue(1, "many", long_line),
+                             queue(2, "few-threads", short_line),
+                             queue(3, "many-threads", long_line)};
   std::vector<Child> children;
   for (std::size_t i = 0; i < effort.of(20, 4); ++i) {
     children.emplace_back(placement.core_of(i), [&](Line& line) { host_waiters(queues, line); });
   }
   pin_to_core(0);
-  Running few{queues[0], children, 0};
-  Running many{queues[1], children, 1};
+  Running few{queues[0], children, 0, {task}};
+  Running many{queues[1], children, 1, {task}};
+  Running few_threads{queues[2], children, 2, {thread, control}};
+  Running many_threads{queues[3], children, 3, {thread, control}};
 
-  // As many for both: a full turn of the long line.
-  const std::size_t handoffs = queues[1].waiters;
+  const std::size_t handoffs = laps * long_line;
   Race race{effort};
   const auto of_few = race.add_round([&] { return few.round(handoffs); });
   const auto of_many = race.add_round([&] { return many.round(handoffs); });
-  const auto bare_few = race.add_round([&] { return few.control_round(handoffs); });
-  const auto bare_many = race.add_round([&] { return many.control_round(handoffs); });
+  const auto few_by_threads = race.add_round([&] { return few_threads.round(handoffs); });
+  const auto many_by_threads = race.add_round([&] { return many_threads.round(handoffs); });
+  const auto bare_few = race.add_round([&] { return few_threads.control_round(handoffs); });
+  const auto bare_many = race.add_round([&] { return many_threads.control_round(handoffs); });
   race.run(rounds);
   report.compare(placement.line("1,000 waiting"), {"", a_second(race[of_many]), "/s"},
                  {"10 waiting", a_second(race[of_few]), "/s"}, at_least(0.8));
+  report.compare(placement.line("1,000 threads waiting"),
+                 {"", a_second(race[many_by_threads]), "/s"},
+                 {"10 threads", a_second(race[few_by_threads]), "/s"});
   report.compare(placement.line("1,000 bare futexes"), {"", a_second(race[bare_many]), "/s"},
                  {"10", a_second(race[bare_few]), "/s"});
   for (Child& child : children) child.kill();  // Before our own space lets the lines run.

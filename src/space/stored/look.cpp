@@ -31,17 +31,11 @@ Range Look::until_own(std::string prefix) const {
 
 void Look::add_class(const Claim& claim, std::string_view cls) {
   if (!claim.mode.is_exclusive() && group_in(cls) == claim.mode.name()) return;
-  for (std::size_t depth = 0; depth < claim.path.depth(); ++depth) {
+  for (std::size_t depth = 0; depth <= claim.path.depth(); ++depth) {
     ranges_.push_back(until_own(here(cls, claim.path.prefix(depth))).last());
   }
   Range below_it = Range::prefix(below(cls, claim.path)).first();
   below_it.before = number_;
-  if (number_ == this_apply) {
-    // Whether anything is there at all: on the path and below it in one read.
-    below_it.from = here(cls, claim.path);
-  } else {
-    ranges_.push_back(until_own(here(cls, claim.path)).last());
-  }
   ranges_.push_back(std::move(below_it));
 }
 

@@ -1,7 +1,7 @@
 // look.hpp: looking back: which earlier tickets are in a ticket's way, by limit-1 reads.
 //
 // For each claim, in each class whose mode excludes it: the last earlier one on each path above and
-// on the path itself, and any one below it. The apply that appends only asks whether there is any.
+// on the path itself, and any one below it.
 // Which groups there are is not known before: a caller tells which classes it knows, and the ranges
 // between those are read as well, so that one that it does not know shows itself. Then it looks
 // again.

@@ -198,21 +198,19 @@ bool StoredSpace::append(Record& record, const Look& look, Txn txn, Look::Found&
   return true;
 }
 
-// True: it is granted. False: it has to be looked at once more.
-bool StoredSpace::append(Record& record) {
+// What it sees is as good as a look of its own.
+StoredSpace::View StoredSpace::append(Record& record) {
   for (;;) {
     Txn txn;
     if (!agree_on_limits(record.row.owner, record.row.claims, {}, txn)) continue;
     const Look look{record.row.claims, known_classes(record.row.claims), this_apply};
     Look::Found found;
     if (append(record, look, std::move(txn), found)) {
-      try {
-        learn(found.unknown);
-      } catch (...) {
-        retry_later(removal(record));
-        throw;
-      }
-      return found.free() && record.row.max_hold.count() == 0;
+      const Revision at{record.number.value};
+      return {.found = std::move(found),
+              .own = Entry{record.first_key(), record.row.text(), at, at},
+              .session = true,
+              .at = at};
     }
     explain_refusal(record.row.owner, record.row.claims, {});
   }
@@ -244,17 +242,17 @@ void StoredSpace::forget_stray(const Record& record) noexcept {
 bool StoredSpace::request(const detail::Ask& ask, detail::Waiter& waiter) {
   const Stay stay{*this};  // The Space may go as soon as the request can be seen.
   const RecordRef record = new_record(ask);
-  const bool granted = append(*record);
+  View view = append(*record);
   enter();
   waiter.grant = {.ticket = record.get(), .token = record->number};
-  if (granted) {
+  if (view.found.free() && record->row.max_hold.count() == 0) {
     record->held = record;
     return true;
   }
-  return wait_in_line(record, waiter);
+  return wait_in_line(record, waiter, std::move(view));
 }
 
-bool StoredSpace::wait_in_line(const RecordRef& record, detail::Waiter& waiter) {
+bool StoredSpace::wait_in_line(const RecordRef& record, detail::Waiter& waiter, View view) {
   record->waiter = &waiter;
   {
     const base::Mutex::Scoped lock{mutex_};
@@ -264,7 +262,7 @@ bool StoredSpace::wait_in_line(const RecordRef& record, detail::Waiter& waiter) 
   try {
     check_open();
     if (!record->row.owner.anonymous()) refuse_deadlock(*record);
-    verdict = settle(record);
+    verdict = settle(record, std::move(view));
   } catch (...) {
     if (take(record) == nullptr) return false;
     give_up(record);

@@ -108,11 +108,11 @@ class StoredSpace final : public detail::Backend {
   // Asking: stored_space.cpp.
   [[nodiscard]] RecordRef new_record(const detail::Ask& ask);
   bool append(Record& record, const Look& look, Txn txn, Look::Found& found);
-  bool append(Record& record);
+  View append(Record& record);
   bool agree_on_limits(const Owner& owner, std::span<const Claim> claims, Token own, Txn& txn);
   void explain_refusal(const Owner& owner, std::span<const Claim> claims, Token own);
   bool limit_clash(const Owner& owner, const Claim& asked, const Entry& entry);
-  bool wait_in_line(const RecordRef& record, detail::Waiter& waiter);
+  bool wait_in_line(const RecordRef& record, detail::Waiter& waiter, View view);
   bool clear_away_any(const Look::Found& found, std::span<const Claim> claims, Token number,
                       std::vector<WatchFor>& otherwise);
   void give_up(const RecordRef& record) noexcept;
@@ -121,7 +121,10 @@ class StoredSpace final : public detail::Backend {
 
   // Waiting: stored_wait.cpp.
   [[nodiscard]] View look_back(std::span<const Claim> claims, Token number);
-  Verdict settle(const RecordRef& record);
+  Verdict settle(const RecordRef& record) {
+    return settle(record, look_back(record->row.claims, record->number));
+  }
+  Verdict settle(const RecordRef& record, View view);
   bool clear_away(const Entry& blocker, WatchFor& otherwise);
   bool clear_away_crowd(const Claim& claim, Token number, std::vector<WatchFor>& otherwise);
   [[nodiscard]] std::optional<Instant> deadline_of(Seen& ticket);

@@ -34,9 +34,8 @@ StoredSpace::View StoredSpace::look_back(std::span<const Claim> claims, Token nu
   return view;
 }
 
-StoredSpace::Verdict StoredSpace::settle(const RecordRef& record) {
-  for (;;) {
-    const View view = look_back(record->row.claims, record->number);
+StoredSpace::Verdict StoredSpace::settle(const RecordRef& record, View view) {
+  for (;; view = look_back(record->row.claims, record->number)) {
     if (!view.session || session_->lost().stop_requested()) return Verdict::session_lost;
     if (!view.own.has_value()) return Verdict::gone;
     if (!view.found.unknown.empty()) {

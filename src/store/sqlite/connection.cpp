@@ -10,9 +10,10 @@ namespace {
 // Writers queue at a gate of ours, so only strangers and the dying are waited for.
 constexpr int patience_ms = 10'000;
 constexpr int quick_looks = 50;
-// SQLite's default is 1,000. A checkpoint syncs two files, and the few pages that locks live on are
-// written once, however often they changed: four times as many locks share that, for 16 MB of log.
-constexpr int pages_a_checkpoint = 4000;
+// SQLite's default. With fewer, the syncs of a checkpoint cost more; with more, each write does:
+// the index of the log is a hash of page numbers, in which a page that is written time and again is
+// looked for step by step.
+constexpr int pages_a_checkpoint = 1000;
 
 constexpr unsigned kind_bounded = 1;
 constexpr unsigned kind_before = 2;
@@ -224,16 +225,40 @@ bool Connection::try_begin_write() {
   patient_ = true;
   if ((code & 0xff) == SQLITE_BUSY) return false;
   if (code != SQLITE_DONE) fail(code, "begin");
+  recall();
   return true;
 }
 
-void Connection::begin_write() { Run{*this, begin_immediate}.step("begin"); }
+void Connection::begin_write() {
+  Run{*this, begin_immediate}.step("begin");
+  recall();
+}
+
+void Connection::recall() noexcept {
+  writing_ = true;
+  if (version() != version_) known_.forget();
+  known_.begin_transaction();
+}
+
+// It also moves when this connection commits, and with each other commit as soon as a transaction
+// here sees it.
+std::uint32_t Connection::version() const noexcept {
+  std::uint32_t version = 0;
+  sqlite3_file_control(database_.get(), nullptr, SQLITE_FCNTL_DATA_VERSION, &version);
+  return version;
+}
 
 void Connection::begin_read() { Run{*this, begin}.step("begin"); }
 
-void Connection::commit() { Run{*this, end}.step("commit"); }
+void Connection::commit() {
+  Run{*this, end}.step("commit");
+  if (writing_) version_ = version();
+  writing_ = false;
+}
 
 void Connection::rollback() noexcept {
+  if (writing_) known_.forget();
+  writing_ = false;
   if (sqlite3_get_autocommit(database_.get()) != 0) return;
   sqlite3_exec(database_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
 }
@@ -245,8 +270,12 @@ bool Connection::holds(const Guard& guard) {
     if (!guard.range.to.empty()) run.bytes(2, guard.range.to);
     return !run.step("read");
   }
+  if (guard.kind == Guard::Kind::present && writing_ && known_.present(guard.range.from)) {
+    return true;
+  }
   Run run{*this, find};
   const bool found = run.bytes(1, guard.range.from).step("read");
+  if (found && writing_) known_.saw(guard.range.from);
   switch (guard.kind) {
     case Guard::Kind::absent: return !found;
     case Guard::Kind::present: return found;
@@ -259,6 +288,7 @@ std::vector<Entry> Connection::read(const Range& range, Revision before) {
                         (before == Revision{} ? 0 : kind_before) |
                         (range.reverse ? kind_reverse : 0);
   const std::string limit_stamp = before == Revision{} ? std::string{} : stamp(before);
+  if (writing_ && known_.empty(range, limit_stamp)) return {};
   Run run{*this, first_range + kind};
   run.bytes(1, range.from).number(4, range.limit == 0 ? -1 : range.limit).number(5, range.skip);
   if (!range.to.empty()) run.bytes(2, range.to);
@@ -268,19 +298,28 @@ std::vector<Entry> Connection::read(const Range& range, Revision before) {
     entries.push_back({text_column(run.get(), 0), text_column(run.get(), 1),
                        revision_column(run.get(), 2), revision_column(run.get(), 3)});
   }
+  const bool all = range.skip == 0 && (range.before == Revision{} || range.before == this_apply);
+  if (writing_ && all && entries.empty()) known_.saw_nothing(range);
   return entries;
 }
 
 void Connection::put(std::string_view key, std::string_view value, Revision revision) {
   Run{*this, upsert}.bytes(1, key).bytes(2, value).revision(3, revision).step("write");
+  known_.wrote(key);
 }
 
 void Connection::insert(std::string_view key, std::string_view value, Revision revision) {
-  if (Run{*this, add}.bytes(1, key).bytes(2, value).revision(3, revision).insert()) return;
+  if (Run{*this, add}.bytes(1, key).bytes(2, value).revision(3, revision).insert()) {
+    known_.wrote(key);
+    return;
+  }
   put(key, value, revision);
 }
 
-void Connection::remove(std::string_view key) { Run{*this, erase}.bytes(1, key).step("write"); }
+void Connection::remove(std::string_view key) {
+  Run{*this, erase}.bytes(1, key).step("write");
+  known_.removed(key);
+}
 
 void Connection::fail(int code, std::string_view doing) {
   const int system_error = database_ ? sqlite3_system_errno(database_.get()) : 0;

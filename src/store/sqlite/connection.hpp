@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "store/sqlite/known.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::sqlite {
@@ -98,13 +99,19 @@ class Connection {
   static constexpr std::size_t range_kinds = 8;
   [[nodiscard]] sqlite3_stmt* statement(std::size_t which);
   [[nodiscard]] Statement prepare(const char* sql, bool persistent);
-  void write(Which which, std::string_view key, std::string_view value, Revision revision);
   [[noreturn]] void fail(int code, std::string_view doing);
+
+  // Around a write transaction: what is known of before, and for the next one.
+  void recall() noexcept;
+  [[nodiscard]] std::uint32_t version() const noexcept;
 
   static int on_busy(void* self, int times) noexcept;
 
   Place place_;
   bool patient_ = true;
+  bool writing_ = false;
+  std::uint32_t version_ = 0;  // As this connection's last write transaction left it.
+  Known known_;                // For write transactions only.
   std::unique_ptr<sqlite3, Close> database_;
   std::array<Statement, first_range + range_kinds> statements_;
 };
