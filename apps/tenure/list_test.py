@@ -189,15 +189,18 @@ def doctor(space):
 
 
 def doctor_finds_the_dead(space):
+    """And leaves them to the next one who locks."""
+    def dead():
+        sessions = json.loads(space.do("doctor", "--json")[1])["sessions"]
+        return [session["pid"] for session in sessions if not session["alive"]]
     holder = space.hold("a")
     command = space.start("run", "b", "--", "sleep", "100")
     space.holding(2)
-    pid = command.pid
+    assert dead() == []
     command.kill()
-    dead = wait_for("a dead session", lambda: [
-        session for session in json.loads(space.do("doctor", "--json")[1])["sessions"]
-        if not session["alive"]] or space.do("run", "b", "--try", "--", "true")[0] == 0)
-    assert dead is True or dead[0]["pid"] == pid, dead
+    assert wait_for("a dead session", dead) == [command.pid]
+    assert space.do("run", "b", "--try", "--", "true")[0] == 0
+    assert dead() == []
     holder.stdin.close()
 
 
