@@ -8,7 +8,7 @@ import os
 import re
 import signal
 
-from harness import finish, main, wait_for
+from harness import children, finish, is_running, main, minder_of, wait_for
 
 
 def crowd(space):
@@ -197,8 +197,11 @@ def doctor_finds_the_dead(space):
     command = space.start("run", "b", "--", "sleep", "100")
     space.holding(2)
     assert dead() == []
+    minder = minder_of(command)
+    family = [command.pid, minder, *children(minder)]
     command.kill()
-    assert wait_for("a dead session", dead) == [command.pid]
+    wait_for("all of it to be gone", lambda: not any(is_running(pid) for pid in family))
+    assert dead() == [command.pid]
     assert space.do("run", "b", "--try", "--", "true")[0] == 0
     assert dead() == []
     holder.stdin.close()
