@@ -66,7 +66,9 @@ function(tenure_fuzz name)
   _tenure_program(${name} fuzz fuzz SOURCES ${arg_SOURCES} LINK ${arg_LINK})
   target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-  add_dependencies(tenure_sibling_programs ${name})
+  if(tenure_in_tree)
+    add_dependencies(tenure_sibling_programs ${name})
+  endif()
 
   if(tenure_in_tree AND arg_CORPUS)
     # tools/fuzz.sh looks for the first inputs beside the program.

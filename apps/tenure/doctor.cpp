@@ -205,9 +205,9 @@ void print(const Report& report, const Terminal& terminal) {
   fmt::print("\n{}\n", terminal.paint(Style::bold, "Sessions"));
   for (const SessionRow& row : report.sessions) {
     fmt::print(
-        "  {} {}  {}, pid {}, {} tickets{}\n", printable(row.id),
+        "  {} {}  {}, pid {}, {} {}{}\n", printable(row.id),
         row.alive ? terminal.paint(Style::green, "alive") : terminal.paint(Style::yellow, "dead "),
-        printable(row.host), row.pid, row.tickets,
+        printable(row.host), row.pid, row.tickets, row.tickets == 1 ? "ticket" : "tickets",
         row.label.empty() ? "" : fmt::format(", '{}'", printable(row.label)));
   }
   fmt::print("\n");
