@@ -45,7 +45,7 @@ mkdir -p "$passed"
 find "$passed" -type f -mtime +30 -delete
 # Pairs of file and compile command. A source that no target compiles is not in the list, and is not
 # part of the product.
-python3 - "$tree/compile_commands.json" "$@" <<'PYTHON' | xargs -0 -r -n 2 -P 2 tools/tidy.sh --one "$checks"
+python3 - "$tree/compile_commands.json" "$@" <<'PYTHON' |
 import json, os, re, sys
 
 entries, wanted = json.load(open(sys.argv[1])), set(sys.argv[2:])
@@ -55,3 +55,4 @@ for entry in entries:
     if os.path.exists(file) and (file in wanted if wanted else ours):
         sys.stdout.write(f"{file}\0{entry['command']}\0")
 PYTHON
+  xargs -0 -r -n 2 -P 2 tools/tidy.sh --one "$checks"
