@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "duration.hpp"
@@ -110,7 +111,9 @@ SessionRow session_row(const Entry& entry, Store& store) {
 // How many each session has. Read as they stand there, since a space would clear the dead away.
 std::map<std::string, std::size_t> count_tickets(Store& store) {
   Txn txn;
-  txn.reads.emplace_back().to = session_prefix;  // Tickets stand before the sessions.
+  Range before_sessions;  // That is where tickets stand.
+  before_sessions.to = std::string{session_prefix};
+  txn.reads.push_back(std::move(before_sessions));
   std::map<std::string, std::size_t> tickets;
   for (const Entry& entry : store.apply(txn).reads.front()) {
     const Json value = Json::parse(entry.value, nullptr, false);
