@@ -114,8 +114,9 @@ std::map<std::string, std::size_t> count_tickets(Store& store) {
   Range before_sessions;  // That is where tickets stand.
   before_sessions.to = std::string{session_prefix};
   txn.reads.push_back(std::move(before_sessions));
+  const Outcome outcome = store.apply(txn);
   std::map<std::string, std::size_t> tickets;
-  for (const Entry& entry : store.apply(txn).reads.front()) {
+  for (const Entry& entry : outcome.reads.front()) {
     const Json value = Json::parse(entry.value, nullptr, false);
     // A ticket of several claims has it all in one entry; the others point there.
     if (value.is_object() && value.contains("claims")) {
