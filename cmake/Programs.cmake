@@ -51,7 +51,7 @@ function(tenure_test name)
       add_test(NAME tsan.${name} COMMAND "${TENURE_TSAN_TREE}/tests/${name}" --gtest_brief=1)
       add_test(NAME asan.${name} COMMAND "${TENURE_ASAN_TREE}/tests/${name}" --gtest_brief=1)
       set_tests_properties(tsan.${name} asan.${name} PROPERTIES
-        TIMEOUT 300 ENVIRONMENT "${TENURE_SANITIZER_ENVIRONMENT}")
+        TIMEOUT 1200 ENVIRONMENT "${TENURE_SANITIZER_ENVIRONMENT}")
     endif()
   endif()
 endfunction()
