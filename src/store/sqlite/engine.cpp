@@ -253,13 +253,23 @@ void Engine::settle() noexcept {
   }
 }
 
+void Engine::own_doorbell(std::size_t slot, Look look) {
+  own_look_ = std::move(look);
+  own_slot_.store(slot);
+}
+
 void Engine::ring(std::size_t bucket) noexcept {
   const std::uint64_t summary = std::uint64_t{1} << bucket % 64;
+  const std::size_t own = own_slot_.load();
   std::uint64_t bits = side_->bucket(bucket).bits.exchange(0);
   for (; bits != 0; bits &= bits - 1) {
     for (auto slot = static_cast<std::size_t>(std::countr_zero(bits)); slot < doorbells;
          slot += 64) {
-      ring_doorbell(side_->doorbell(slot), summary);
+      if (slot == own) {
+        own_look_(bucket);
+      } else {
+        ring_doorbell(side_->doorbell(slot), summary);
+      }
     }
   }
 }

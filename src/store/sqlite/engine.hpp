@@ -59,6 +59,12 @@ class Engine final : public ForkAware {
   [[nodiscard]] const Place& place() const noexcept { return place_; }
   [[nodiscard]] Instant now() const noexcept;
 
+  // The bell of this process: with it comes who looks, on the writer's thread, whether a bucket
+  // concerns anybody here. Most writes of a process touch what only it has watched, and would wake
+  // its thread for nothing. Once.
+  using Look = std::function<void(std::size_t bucket)>;
+  void own_doorbell(std::size_t slot, Look look);
+
   // Whether the paths still lead to the files that are open. Once false, always false.
   [[nodiscard]] bool intact() noexcept;
 
@@ -85,6 +91,9 @@ class Engine final : public ForkAware {
   const std::shared_ptr<SideFile> side_;
   const std::uint32_t max_pages_;
   std::atomic<bool> replaced_{false};
+  static constexpr std::size_t no_slot = doorbells;
+  Look own_look_;  // Set before the slot is.
+  std::atomic<std::size_t> own_slot_{no_slot};
 
   Traffic traffic_;
   // Of the thread that is in write().
