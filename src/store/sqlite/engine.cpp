@@ -93,10 +93,12 @@ Engine::Engine(Opened opened, std::uint32_t max_pages)
 // The connections go while forks still wait for this: what SQLite keeps locked for all connections
 // of a process must not be locked in a child.
 Engine::~Engine() {
+  checkpoints_.stop();
   {
     const Traffic::Inside inside{traffic_};
     relaxed_.reset();
     full_.reset();
+    checkpointer_.reset();
     const base::Mutex::Scoped lock{pool_mutex_};
     pool_.clear();
   }
@@ -193,6 +195,18 @@ void Engine::write_together(std::span<Job*> batch) {
     throw;
   }
   settle();
+  // Still at the gate: the log begins anew only if nobody writes between this and the next one.
+  if (checkpoints_.due(connection.log_pages())) std::ignore = connection.checkpoint();
+}
+
+int Engine::checkpoint_beside() noexcept {
+  const Traffic::Inside inside{traffic_};
+  try {
+    if (!checkpointer_) checkpointer_ = open(Connection::Mode::relaxed);
+    return checkpointer_->checkpoint();
+  } catch (...) {
+    return 0;
+  }
 }
 
 void Engine::begin(Connection& connection, AtGate& gate) {
@@ -323,6 +337,7 @@ void Engine::before_fork() noexcept {
   traffic_.pause();
   relaxed_.reset();
   full_.reset();
+  checkpointer_.reset();
   const base::Mutex::Scoped lock{pool_mutex_};
   pool_.clear();
 }

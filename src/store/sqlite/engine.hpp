@@ -29,6 +29,7 @@
 
 #include "base/annotations.hpp"
 #include "base/mutex.hpp"
+#include "store/sqlite/checkpoints.hpp"
 #include "store/sqlite/fork.hpp"
 #include "store/sqlite/opening.hpp"
 #include "tenure/store.hpp"
@@ -77,6 +78,7 @@ class Engine final : public ForkAware {
   void change(Connection& connection, const Write& write, Revision revision);
   void touch(std::string_view key, std::uint64_t revision);
   void begin(Connection& connection, AtGate& gate);
+  int checkpoint_beside() noexcept;
   void settle() noexcept;
   void ring(std::size_t bucket) noexcept;
   void check_intact_sometimes();
@@ -103,6 +105,9 @@ class Engine final : public ForkAware {
   std::uint64_t given_ = 0;             // The last revision of this batch, or the one before it.
   std::string key_;                     // Of an append.
   std::int64_t next_check_ = 0;
+
+  std::unique_ptr<Connection> checkpointer_;  // Of the thread of checkpoints_.
+  Checkpoints checkpoints_{[this] { return checkpoint_beside(); }};
 
   base::Mutex pool_mutex_;
   std::vector<std::unique_ptr<Connection>> pool_ TENURE_GUARDED_BY(pool_mutex_);
