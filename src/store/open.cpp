@@ -3,6 +3,7 @@
 #include <string>
 #include <tuple>
 
+#include "store/postgres/postgres_store.hpp"
 #include "store/sqlite/sqlite_store.hpp"
 #include "tenure/memory_store.hpp"
 #include "tenure/store.hpp"
@@ -10,13 +11,23 @@
 namespace tenure {
 namespace {
 
-constexpr std::string_view known = "'memory:' or 'sqlite:PATH'";
+constexpr std::string_view known = "'memory:', 'sqlite:PATH' or 'postgres://…'";
 constexpr std::string_view sqlite_scheme = "sqlite:";
+
+// Without user and password: it may be a misspelt URL of a server.
+std::string shown(std::string_view url) {
+  const std::size_t start = url.find("://");
+  const std::size_t at = url.rfind('@');
+  if (start == std::string_view::npos || at == std::string_view::npos || at < start) {
+    return std::string{url};
+  }
+  return std::string{url.substr(0, start + 3)} + "..." + std::string{url.substr(at)};
+}
 
 }  // namespace
 
 bool is_store(std::string_view url) noexcept {
-  return url == "memory:" || url.starts_with(sqlite_scheme);
+  return url == "memory:" || url.starts_with(sqlite_scheme) || postgres::is_postgres_url(url);
 }
 
 std::shared_ptr<Store> store(std::string_view url) {
@@ -24,12 +35,13 @@ std::shared_ptr<Store> store(std::string_view url) {
   if (url.starts_with(sqlite_scheme)) {
     return sqlite::open_sqlite(url.substr(sqlite_scheme.size()));
   }
-  throw Error("'" + std::string{url} + "' names no store: use " + std::string{known});
+  if (postgres::is_postgres_url(url)) return postgres::open_postgres(url);
+  throw Error("'" + shown(url) + "' names no store: use " + std::string{known});
 }
 
 void repair(std::string_view url) {
   if (!url.starts_with(sqlite_scheme)) {
-    throw Error("'" + std::string{url} + "' has no epoch: only 'sqlite:PATH' has");
+    throw Error("'" + shown(url) + "' has no epoch: only 'sqlite:PATH' has");
   }
   sqlite::SqliteOptions options;
   options.new_epoch = true;
