@@ -65,6 +65,11 @@ struct CallPointers {
   std::vector<int> formats;
 };
 
+bool is_good(const Result& result) {
+  const ExecStatusType status = PQresultStatus(result.get());
+  return status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
+}
+
 }  // namespace
 
 Connection::Connection(std::shared_ptr<const Target> target) : target_(std::move(target)) {
@@ -105,8 +110,7 @@ void Connection::fail(const PGresult* result, bool sent) {
 
 Result Connection::execute(const std::string& sql) {
   Result result{PQexec(connection_.get(), sql.c_str())};
-  const ExecStatusType status = PQresultStatus(result.get());
-  if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) fail(result.get(), true);
+  if (!is_good(result)) fail(result.get(), true);
   return result;
 }
 
@@ -137,9 +141,9 @@ Result Connection::call(const Statement& statement, const Params& params,
   return await(limit);
 }
 
-Result Connection::await(std::optional<std::chrono::milliseconds> limit) {
+// Null at the end of the answer.
+Result Connection::next(std::optional<std::chrono::steady_clock::time_point> until) {
   PGconn* const connection = connection_.get();
-  const auto until = limit ? std::optional{Clock::now() + *limit} : std::nullopt;
   while (PQisBusy(connection) != 0) {
     pollfd one{.fd = PQsocket(connection), .events = POLLIN, .revents = 0};
     const int ready = ::poll(&one, 1, left_ms(until));
@@ -147,19 +151,24 @@ Result Connection::await(std::optional<std::chrono::milliseconds> limit) {
     if (ready < 0 && errno != EINTR) throw Failed(target_->shown + ": poll failed", "", true, true);
     if (ready > 0 && PQconsumeInput(connection) == 0) fail(nullptr, true);
   }
-  Result result{PQgetResult(connection)};
-  for (Result more = Result{PQgetResult(connection)}; more.get() != nullptr;) {
-    more = Result{PQgetResult(connection)};
+  return Result{PQgetResult(connection)};
+}
+
+Result Connection::await(std::optional<std::chrono::milliseconds> limit) {
+  const auto until = limit ? std::optional{Clock::now() + *limit} : std::nullopt;
+  Result result = next(until);
+  if (!is_good(result)) fail(result.get(), true);
+  // A server that is told to stop sends what it has, and a row is there before its commit is: only
+  // when nothing but the end follows was it committed.
+  for (Result more = next(until); more.get() != nullptr; more = next(until)) {
+    if (!is_good(more)) fail(more.get(), true);
   }
-  const ExecStatusType status = PQresultStatus(result.get());
-  if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) fail(result.get(), true);
   return result;
 }
 
 bool Connection::stale() {
   pollfd one{.fd = PQsocket(connection_.get()), .events = POLLIN, .revents = 0};
-  if (::poll(&one, 1, 0) == 0) return false;
-  return !consume();
+  return ::poll(&one, 1, 0) != 0;
 }
 
 bool Connection::consume() {

@@ -99,7 +99,7 @@ class Connection {
   Result execute(const std::string& sql);
 
   [[nodiscard]] bool pooled() const noexcept { return pooled_; }
-  // The server has closed it, or said something that nobody asked for.
+  // Of an idle one: the server has closed it, or said something that nobody asked for.
   [[nodiscard]] bool stale();
   // Reads what has come. False: the connection is broken.
   [[nodiscard]] bool consume();
@@ -119,6 +119,7 @@ class Connection {
     void operator()(PGconn* connection) const noexcept { PQfinish(connection); }
   };
   void prepare(const Statement& statement, const Params& params);
+  Result next(std::optional<std::chrono::steady_clock::time_point> until);
   Result await(std::optional<std::chrono::milliseconds> limit);
   [[noreturn]] void fail(const PGresult* result, bool sent);
 
