@@ -16,6 +16,7 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* settings =
     "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED;"
     "SET enable_seqscan=off; SET enable_bitmapscan=off; SET jit=off;"
+    "SET plan_cache_mode=force_generic_plan;"
     "SET statement_timeout=0; SET lock_timeout=0; SET idle_in_transaction_session_timeout=0";
 
 struct Pointers {
