@@ -381,6 +381,18 @@ TEST_P(AnyHold, DowngradeLetsOthersInAndKeepsTheNumber) {
   EXPECT_THROW(empty.downgrade(book), BadRequest);
 }
 
+TEST_P(AnyHold, WhoeverComesAfterADowngradedTicketHasALargerNumber) {
+  const Space space = open_new();
+  for (int id = 0; id < 20; ++id) {
+    Hold hold = space.lock(book);
+    const Token token = hold.token();
+    const Path part = Path::of("book", id);  // Somewhere that the ticket was not before.
+    hold.downgrade(part.exclusive());
+    hold.release();
+    EXPECT_LT(token, space.lock(part).token());
+  }
+}
+
 TEST_P(AnyHold, DowngradeDropsClaims) {
   const Space space = open_new();
   Hold hold = space.lock({book, film.permits(2)});

@@ -1,5 +1,6 @@
 // How tickets leave a local space: released, cancelled, evicted, closed, or narrowed to less.
 #include <algorithm>
+#include <bit>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -272,6 +273,11 @@ Entry& LocalSpace::replace(Entry& old, std::span<const Claim> claims, ShardSet h
   if (!fresh.empty()) {
     // May throw; nothing has changed yet.
     for (Entry* e = &append(fresh, old.number); e != nullptr; e = e->next_claim) kept.push_back(e);
+    // Whoever comes after it to a shard that it was not in has a larger number.
+    for (ShardSet s = held; s != 0; s &= s - 1) {
+      std::uint64_t& counter = shards_[std::countr_zero(s)].counter;
+      counter = std::max(counter, old.number >> shard_bits);
+    }
   }
 
   Entry& first = *kept.front();

@@ -6,6 +6,8 @@
 
 #include <cctype>
 #include <csignal>
+#include <cstdio>
+#include <exception>
 #include <ostream>
 
 namespace tenure::conformance {
@@ -95,7 +97,8 @@ void Children::start(std::size_t count, const std::function<int(std::size_t)>& w
       if (::getppid() != parent) ::_exit(98);
       try {
         ::_exit(work(i));
-      } catch (...) {
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "child %zu: %s\n", i, error.what());
         ::_exit(99);
       }
     }

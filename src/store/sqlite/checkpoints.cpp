@@ -1,5 +1,6 @@
 #include "store/sqlite/checkpoints.hpp"
 
+#include <algorithm>
 #include <system_error>
 
 #include "store/sqlite/threads.hpp"
@@ -7,8 +8,10 @@
 namespace tenure::sqlite {
 namespace {
 
-// What is left to a writer at most, and by how much the log grows between two attempts.
-constexpr int short_rest = 500;
+constexpr int short_rest = 500;     // What a writer does itself.
+constexpr int gap_of_thread = 100;  // Another process may be at it, and then nothing was moved.
+constexpr int longest_gap = 64;
+constexpr int too_long_log = 2 * Checkpoints::long_log;  // It outgrows the thread.
 
 }  // namespace
 
@@ -16,19 +19,21 @@ bool Checkpoints::due(int pages) {
   const std::uint32_t stage = stage_.load();
   if (stage == moving || stage == stopped) return false;
   if (pages < long_log) {
-    tried_at_ = 0;
+    next_at_ = long_log;
+    gap_ = 1;
+    if (stage != resting) stage_.store(resting);
     return false;
   }
-  const bool short_now = stage == moved && pages >= moved_ && pages - moved_ <= short_rest;
-  if (stage == moved) stage_.store(resting);
-  if (short_now) {
-    tried_at_ = pages;
-    return true;
+  const bool rest_is_short = stage == moved && pages >= moved_ && pages - moved_ <= short_rest;
+  if (pages < next_at_ && !rest_is_short) return false;
+  if (!rest_is_short && pages < too_long_log && ask()) {
+    next_at_ = pages + gap_of_thread;
+    return false;
   }
-  if (tried_at_ != 0 && pages >= tried_at_ && pages < tried_at_ + short_rest) return false;
-  tried_at_ = pages;
-  // A log that outgrows the thread is dealt with at once.
-  return pages >= 8 * long_log || !ask();
+  stage_.store(resting);
+  next_at_ = pages + gap_;
+  gap_ = std::min(2 * gap_, longest_gap);
+  return true;
 }
 
 // Whether there is a thread for it.
@@ -38,8 +43,8 @@ bool Checkpoints::ask() {
   } catch (const std::system_error&) {
     return false;
   }
-  std::uint32_t expected = resting;
-  if (stage_.compare_exchange_strong(expected, moving)) stage_.notify_one();
+  stage_.store(moving);
+  stage_.notify_one();
   return true;
 }
 

@@ -7,8 +7,8 @@
 //
 // Only then is there nothing left in the log, and the next writer begins it anew.
 //
-// Invariant: a log that can't begin anew (somebody reads an old state for long) is tried again only
-// when it has grown, not at every commit.
+// A log that can't begin anew, because somebody reads meanwhile, is tried again at once; then,
+// while that goes on, when it has grown by twice as much as before.
 //
 // Thread safety: due() one thread at a time.
 #pragma once
@@ -45,8 +45,9 @@ class Checkpoints {
   void work() noexcept;
 
   const Move move_;
-  int tried_at_ = 0;  // The length at which it was last begun; 0: not since it was short.
-  int moved_ = 0;     // The thread's, while it is moving.
+  int next_at_ = long_log;  // The length at which it is tried next, and by how much more the time
+  int gap_ = 1;             // after that.
+  int moved_ = 0;           // The thread's, while it is moving.
   std::atomic<std::uint32_t> stage_{resting};
   std::thread thread_;
 };

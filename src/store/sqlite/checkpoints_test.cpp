@@ -55,26 +55,37 @@ TEST(SqliteCheckpoints, LeaveTheWriterTheRestOnly) {
 TEST(SqliteCheckpoints, AreTriedAgainOnlyWhenALogThatCantBeMovedHasGrown) {
   Log log;
   log.may_move.release(100);
-  int writers = 0;
-  for (int pages = full; pages < 3 * full; ++pages) {
-    if (log.checkpoints.due(pages)) ++writers;
-    std::this_thread::yield();
+  for (int pages = full; pages < 2 * full; ++pages) {
+    EXPECT_FALSE(log.checkpoints.due(pages));  // Nothing was moved: the rest is not short.
   }
-  EXPECT_EQ(writers, 0);  // Nothing was moved: the rest is not short.
-  EXPECT_GE(log.moves, 1);
-  EXPECT_LE(log.moves, 4);
+  while (log.moves == 0) std::this_thread::yield();
+  EXPECT_LE(log.moves, 10);
+}
+
+TEST(SqliteCheckpoints, AreTriedAgainSoonWhenTheLogGoesOn) {
+  Log log;
+  log.may_move.release(100);
+  log.moved = full;
+  int pages = full;
+  for (const int gap : {1, 2, 4, 8, 16}) {
+    log.await_due(pages);  // But somebody reads, and the log does not begin anew.
+    const int moves = log.moves;
+    for (int i = 1; i < gap; ++i) EXPECT_FALSE(log.checkpoints.due(pages + i));
+    EXPECT_EQ(log.moves, moves);
+    pages += gap;
+  }
 }
 
 TEST(SqliteCheckpoints, AreTheWritersOwnWhenTheLogOutgrowsTheThread) {
-  Log log;
-  log.may_move.release(100);
-  int writers = 0;
-  for (int pages = full; pages < 12 * full; ++pages) {
-    if (log.checkpoints.due(pages)) ++writers;
-    std::this_thread::yield();
-  }
-  EXPECT_GE(writers, 1);
-  EXPECT_LE(writers, 9);
+  Log log;  // Which does not move.
+  EXPECT_FALSE(log.checkpoints.due(full));
+  log.may_move.release();
+  while (log.moves == 0) std::this_thread::yield();
+  log.await_due(2 * full);
+  EXPECT_FALSE(log.checkpoints.due(2 * full));
+  EXPECT_TRUE(log.checkpoints.due(2 * full + 1));
+  EXPECT_FALSE(log.checkpoints.due(2 * full + 2));
+  EXPECT_TRUE(log.checkpoints.due(2 * full + 3));
 }
 
 TEST(SqliteCheckpoints, NothingIsDueAfterTheEnd) {

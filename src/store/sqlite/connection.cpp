@@ -207,7 +207,9 @@ std::string Connection::ask(const char* sql, const std::vector<Value>& values) {
 // Whoever is met has not queued with us: a writer that came before there was a crowd, which takes
 // microseconds, or somebody else's program.
 int Connection::on_busy(void* self, int times) noexcept {
-  if (!static_cast<Connection*>(self)->patient_ || times >= patience_ms + quick_looks) return 0;
+  const Connection& connection = *static_cast<Connection*>(self);
+  if (!connection.patient_ || times >= patience_ms + quick_looks) return 0;
+  if (connection.when_busy_) connection.when_busy_();
   const timespec nap{.tv_sec = 0, .tv_nsec = times < quick_looks ? 20'000 : 1'000'000};
   ::nanosleep(&nap, nullptr);
   return 1;

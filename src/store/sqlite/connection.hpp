@@ -12,9 +12,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "store/sqlite/known.hpp"
@@ -46,6 +48,9 @@ class Connection {
     full,      // or before it returns.
   };
   Connection(const Place& place, Mode mode);
+
+  // Called again and again while a lock that somebody else has is waited for.
+  void when_busy(std::function<void()> call) { when_busy_ = std::move(call); }
 
   // SQL with ?1, ?2, … bound to bytes or numbers; the first column of the first row, as text.
   void execute(const char* sql);
@@ -115,6 +120,7 @@ class Connection {
   static int on_commit(void* self, sqlite3* database, const char* name, int pages) noexcept;
 
   Place place_;
+  std::function<void()> when_busy_;
   bool patient_ = true;
   bool writing_ = false;
   int log_pages_ = 0;

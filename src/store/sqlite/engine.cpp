@@ -16,12 +16,6 @@ namespace {
 constexpr std::size_t most_idle_readers = 8;
 constexpr std::int64_t check_every_ns = 1'000'000'000;
 
-std::int64_t coarse_ns() noexcept {
-  timespec time{};
-  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
-  return (static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000) + time.tv_nsec;
-}
-
 bool only_reads(const Txn& txn) { return txn.writes.empty(); }
 
 // Guards, then reads, in whatever transaction the connection is in.
@@ -50,8 +44,6 @@ class Transaction {
  private:
   Connection& connection_;
 };
-
-constexpr std::int64_t crowd_lasts_ns = 50'000'000;
 
 }  // namespace
 
@@ -117,7 +109,7 @@ bool Engine::intact() noexcept {
 }
 
 void Engine::check_intact_sometimes() {
-  const std::int64_t now = coarse_ns();
+  const std::int64_t now = coarse_clock_ns();
   if (now >= next_check_) {
     next_check_ = now + check_every_ns;
     std::ignore = intact();
@@ -134,6 +126,7 @@ void Engine::throw_if_replaced() const {
 
 std::unique_ptr<Connection> Engine::open(Connection::Mode mode) const {
   auto connection = std::make_unique<Connection>(place_, mode);
+  connection->when_busy([side = side_] { side->say_crowded(coarse_clock_ns()); });
   if (max_pages_ != 0) {
     connection->execute(("PRAGMA max_page_count=" + std::to_string(max_pages_)).c_str());
   }
@@ -210,16 +203,14 @@ int Engine::checkpoint_beside() noexcept {
 }
 
 void Engine::begin(Connection& connection, AtGate& gate) {
-  std::atomic<std::int64_t>& crowded = side_->header().crowded;
-  const std::int64_t now = coarse_ns();
-  if (crowded.load(std::memory_order_relaxed) < now) {
+  const std::int64_t now = coarse_clock_ns();
+  if (!side_->crowded(now)) {
     if (connection.try_begin_write()) return;
-    crowded.store(now + crowd_lasts_ns, std::memory_order_relaxed);
+    side_->say_crowded(now);
   }
   gate.enter();
-  if (const std::int64_t then = coarse_ns(); then != now) {  // It took its time: others are here.
-    crowded.store(then + crowd_lasts_ns, std::memory_order_relaxed);
-  }
+  // It took its time: others are here.
+  if (const std::int64_t then = coarse_clock_ns(); then != now) side_->say_crowded(then);
   connection.begin_write();
 }
 

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <new>
 #include <vector>
 
 #include "base/mutex.hpp"
+#include "store/sqlite/checkpoints.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::sqlite {
@@ -42,21 +43,24 @@ struct DatabaseFile : File {
   static constexpr int checkpoint = 1;
   static constexpr int first_mark = 4;
   static constexpr int last_mark = 7;
-  static constexpr int moved_every = 32;  // One transaction in so many moves its mark.
+  static constexpr std::uint32_t short_log = Checkpoints::long_log - 100;
+  static constexpr std::size_t length_at = 16;  // In the index: pages of the log.
+  const volatile void* index;                   // Its beginning; null: not mapped yet.
   bool in_checkpoint;
   bool refused;  // In this search for a mark, which goes from the first to the last.
-  int since_moved;
 
   static int flush() { return SQLITE_OK; }
 
   // Of the exclusive lock on a mark, by one who begins to read. Whoever comes back to the first
   // mark has not found one: it must be let.
   bool refuses(int mark) {
-    if (mark == first_mark) {
-      refused = !refused && since_moved < moved_every;
-      if (!refused) since_moved = 0;
-    }
+    if (mark == first_mark) refused = !refused && index != nullptr && log_length() < short_log;
     return refused;
+  }
+  // Others write it meanwhile; any value will do.
+  [[nodiscard]] std::uint32_t log_length() const {
+    const auto* const at = static_cast<const volatile char*>(index) + length_at;
+    return __atomic_load_n(reinterpret_cast<const volatile std::uint32_t*>(at), __ATOMIC_RELAXED);
   }
 };
 
@@ -94,11 +98,21 @@ int lock_index(sqlite3_file* base, int first, int count, int flags) {
   const int code = file.under->pMethods->xShmLock(file.under, first, count, flags);
   if (code != SQLITE_OK) return code;
   if (first == DatabaseFile::checkpoint) file.in_checkpoint = (flags & SQLITE_SHM_LOCK) != 0;
-  if (mark && flags == (SQLITE_SHM_LOCK | SQLITE_SHM_SHARED)) {
-    file.refused = false;
-    ++file.since_moved;
-  }
+  if (mark && flags == (SQLITE_SHM_LOCK | SQLITE_SHM_SHARED)) file.refused = false;
   return SQLITE_OK;
+}
+
+int map_index(sqlite3_file* base, int region, int size, int extend, void volatile** found) {
+  auto& file = as<DatabaseFile>(base);
+  const int code = file.under->pMethods->xShmMap(file.under, region, size, extend, found);
+  if (region == 0) file.index = code == SQLITE_OK ? *found : nullptr;
+  return code;
+}
+
+int unmap_index(sqlite3_file* base, int remove) {
+  auto& file = as<DatabaseFile>(base);
+  file.index = nullptr;
+  return file.under->pMethods->xShmUnmap(file.under, remove);
 }
 
 // What waits goes first, then the same call underneath.
@@ -143,16 +157,15 @@ constexpr sqlite3_io_methods log_methods = [] {
 }();
 
 constexpr sqlite3_io_methods database_methods = [] {
-  using Methods = sqlite3_io_methods;
-  Methods made = passing<DatabaseFile>();
+  sqlite3_io_methods made = passing<DatabaseFile>();
   made.iVersion = 2;
-  made.xShmMap = pass<DatabaseFile, &Methods::xShmMap, int, int, int, void volatile**>;
+  made.xShmMap = map_index;
   made.xShmLock = lock_index;
   made.xShmBarrier = [](sqlite3_file* base) {
     sqlite3_file* const under = as<File>(base).under;
     under->pMethods->xShmBarrier(under);
   };
-  made.xShmUnmap = pass<DatabaseFile, &Methods::xShmUnmap, int>;
+  made.xShmUnmap = unmap_index;
   return made;
 }();
 

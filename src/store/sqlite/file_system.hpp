@@ -9,8 +9,7 @@
 // checkpoint may go without taking anything from it. Before, SQLite moves the mark to the end of
 // the log, under an exclusive lock: two calls, in every transaction that follows a commit. A mark
 // that is too low is right too, and SQLite takes it where somebody else has the lock; so here it is
-// told so most of the time. Meanwhile a checkpoint by another process gets less far, or has to be
-// tried again: hence "most of the time".
+// told so while the log is too short for a checkpoint, and a low mark is in nobody's way.
 #pragma once
 
 #include <string>

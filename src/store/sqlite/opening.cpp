@@ -238,6 +238,7 @@ Opened open_files(const std::filesystem::path& path, const SqliteOptions& option
     }
     if (!found.empty) check_identity(opened.place);
     opened.full = std::make_unique<Connection>(opened.place, Connection::Mode::full);
+    opened.full->when_busy([side = opened.side] { side->say_crowded(coarse_clock_ns()); });
     if (found.empty) make_schema(*opened.full);
     use_log(*opened.full, opened.place);
     opened.file = file_id(found.path).value_or(FileId{});

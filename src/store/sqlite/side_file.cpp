@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <ctime>
 #include <system_error>
 #include <utility>
 
@@ -28,7 +29,15 @@ constexpr int most_turns = 8;
 
 std::string text_of(int error) { return std::generic_category().message(error); }
 
+constexpr std::int64_t crowd_lasts_ns = 50'000'000;
+
 }  // namespace
+
+std::int64_t coarse_clock_ns() noexcept {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  return (static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000) + time.tv_nsec;
+}
 
 std::size_t bucket_of(std::string_view key) noexcept {
   std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a: every process must get the same.
@@ -202,6 +211,14 @@ std::string SideFile::identity() const {
 // Whoever holds the byte of the queue is the next one: nobody can come between it and the gate but
 // one that has just left the gate and comes again at once, a few times: two processes in strict
 // turn would pay for two switches an apply, and run at half the speed.
+bool SideFile::crowded(std::int64_t now) const noexcept {
+  return header().crowded.load(std::memory_order_relaxed) >= now;
+}
+
+void SideFile::say_crowded(std::int64_t now) const noexcept {
+  header().crowded.store(now + crowd_lasts_ns, std::memory_order_relaxed);
+}
+
 void SideFile::enter_gate() {
   if (turns_ < most_turns && lock_byte(gate_->get(), LockType::write, gate_byte, false) == 0) {
     ++turns_;

@@ -94,6 +94,7 @@ void unlock_byte(int fd, Byte byte) noexcept;
 // The byte of a session; nothing for text that is no session's id.
 [[nodiscard]] std::optional<Byte> session_byte(std::string_view id) noexcept;
 [[nodiscard]] std::uint64_t random_number();
+[[nodiscard]] std::int64_t coarse_clock_ns() noexcept;  // CLOCK_MONOTONIC_COARSE
 
 struct FileId {
   std::uint64_t device = 0;
@@ -137,6 +138,9 @@ class SideFile {
   // process at a time.
   void enter_gate();
   void leave_gate() const noexcept;
+  // Whoever writes is to come to the gate first, for a while from now on. `now`: coarse_clock_ns().
+  [[nodiscard]] bool crowded(std::int64_t now) const noexcept;
+  void say_crowded(std::int64_t now) const noexcept;
 
  private:
   void check_owner(const Owner& owner) const;
