@@ -118,7 +118,7 @@ TEST(PostgresStore, TellsTheDoctor) {
   EXPECT_EQ(facts["schema name"], schema.name());
   EXPECT_EQ(facts["schema"], "1");
   EXPECT_EQ(facts["sessions"], "1");
-  EXPECT_EQ(facts["fsync"], "on");
+  EXPECT_EQ(facts["fsync"], "off");
   EXPECT_EQ(facts["pooler"], "no");
 }
 

@@ -124,7 +124,7 @@ TestServer::TestServer() : port_(free_port()), owner_(::getpid()) {
       << "listen_addresses='127.0.0.1'\nport=" << port_ << "\nunix_socket_directories='"
       << directory_.string()
       << "'\ndefault_transaction_isolation='repeatable read'\nsynchronous_commit=off\n"
-         "fsync=on\nmax_connections=100\nrestart_after_crash=on\nautovacuum_naptime=5s\n";
+         "fsync=off\nmax_connections=100\nrestart_after_crash=on\nautovacuum_naptime=5s\n";
   start();
   sql("CREATE ROLE locked LOGIN PASSWORD 'opensesame'; CREATE ROLE guest LOGIN");
 }
