@@ -5,8 +5,10 @@
 #include <atomic>
 #include <csignal>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,10 +32,15 @@ void cut_all() {
 
 // As the kernel's killer of processes does: the server then restarts by itself, with recovery.
 void kill_a_backend() {
-  const std::string pid = TestServer::instance().sql(
-      "SELECT pid FROM pg_stat_activity WHERE application_name='tenure' "
-      "LIMIT 1");
-  if (!pid.empty()) ::kill(std::stoi(pid), SIGKILL);
+  for (std::string pid; pid.empty();) {
+    try {
+      pid = TestServer::instance().sql(
+          "SELECT pid FROM pg_stat_activity WHERE application_name='tenure' LIMIT 1");
+    } catch (const std::runtime_error&) {
+      continue;  // It has not got over the last one yet.
+    }
+    if (!pid.empty()) ::kill(std::stoi(pid), SIGKILL);
+  }
 }
 
 std::vector<Entry> read(Store& store, Range range) {
@@ -114,6 +121,8 @@ void try_with(const Trouble& trouble) {
   std::atomic<bool> done = false;
   {
     std::vector<std::jthread> writers;
+    const std::unique_ptr<std::atomic<bool>, void (*)(std::atomic<bool>*)> end{
+        &done, [](std::atomic<bool>* over) { over->store(true); }};
     for (int i = 0; i < 4; ++i) {
       writers.emplace_back([&, i, mine = open_postgres(schema.url(), i % 2 == 0)] {
         write_on(*mine, i, done, history);
@@ -127,7 +136,6 @@ void try_with(const Trouble& trouble) {
       while (!enough()) std::this_thread::yield();
       trouble();
     }
-    done = true;
   }
   const auto store = open_postgres(schema.url(), true);
   expect_whole(*store, history);
