@@ -239,6 +239,8 @@ class Store {
 [[nodiscard]] std::shared_ptr<Store> store(std::string_view url);
 // Whether a URL is of a kind that store() knows.
 [[nodiscard]] bool is_store(std::string_view url) noexcept;
+// The URL as it may be told: without passwords.
+[[nodiscard]] std::string shown_url(std::string_view url);
 
 // What `tenure doctor --new-epoch` does, after a backup was restored in place or the file beside
 // the database was lost: revisions begin above all that were ever given, and what dead sessions

@@ -122,6 +122,9 @@ std::string Target::hide(std::string text) const {
     }
   }
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  for (std::size_t at = 0; (at = text.find_first_of("\n\t", at)) != std::string::npos;) {
+    text.replace(at, text.find_first_not_of("\n\t ", at) - at, "; ");
+  }
   return text;
 }
 
