@@ -45,7 +45,7 @@ function(tenure_test name)
   if(tenure_in_tree AND arg_WHOLE)
     add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
     set_tests_properties(${name} PROPERTIES
-      TIMEOUT 300 ENVIRONMENT "${TENURE_SANITIZER_ENVIRONMENT}")
+      TIMEOUT 900 ENVIRONMENT "${TENURE_SANITIZER_ENVIRONMENT}")
   elseif(tenure_in_tree)
     gtest_discover_tests(${name}
       DISCOVERY_TIMEOUT 60

@@ -43,8 +43,8 @@ class Engine {
   Result ask(const Statement& statement, const Params& params);
   Result ask(const std::string& sql);
   // One of the caller's own, not counted in the pool. Throws StoreError when there is none after
-  // `patience`.
-  [[nodiscard]] std::unique_ptr<Connection> connect(std::chrono::milliseconds patience);
+  // `limit`.
+  [[nodiscard]] std::unique_ptr<Connection> connect(std::chrono::milliseconds limit);
 
   [[nodiscard]] Instant now();
   // Without asking the server, if it ever was.
@@ -75,6 +75,7 @@ class Engine {
   std::unique_ptr<Connection> borrow();
   void give_back(std::unique_ptr<Connection> connection);
   Result call(const Statement& statement, const Params& params, bool again);
+  [[noreturn]] static void throw_for(const Failed& failed);
   void settle(std::int64_t backend, const std::string& since) noexcept;
   void remember(const Txn& txn, const Outcome& outcome);
   void remove_again(Connection& connection);
