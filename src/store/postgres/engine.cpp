@@ -141,6 +141,9 @@ class Engine::Borrowed {
   Connection& operator*() { return *connection_; }
   Connection* operator->() { return connection_.get(); }
   void drop() { connection_.reset(); }
+  void judge(const Failed& failed) {
+    if (failed.broken() || is_unprepared(failed)) drop();
+  }
 
  private:
   Engine& engine_;
@@ -162,7 +165,7 @@ Result Engine::call(const Statement& statement, const Params& params, bool again
         round_trips_.fetch_add(1, std::memory_order_relaxed);
         return connection->call(statement, params);
       } catch (const Failed& failed) {
-        if (failed.broken() || is_unprepared(failed)) connection.drop();
+        connection.judge(failed);
         throw;
       }
     } catch (const Failed& failed) {

@@ -56,8 +56,9 @@ class PowerLossVfs {
     return *vfs;
   }
 
-  // Every file becomes what was synced, and some of what was written since.
-  void lose_power(std::mt19937& random) {
+  // Every file becomes what was synced, and some of what was written since. Ends the process, with
+  // the mutex held: the thread that makes checkpoints must not write afterwards.
+  [[noreturn]] void lose_power(std::mt19937& random) {
     const std::scoped_lock lock{mutex_};
     for (auto& [path, disk] : disks_) {
       std::string left = disk.synced;
@@ -69,7 +70,7 @@ class PowerLossVfs {
       if (!std::filesystem::exists(path)) continue;
       std::ofstream{path, std::ios::binary | std::ios::trunc} << left;
     }
-    disks_.clear();
+    ::_exit(0);
   }
 
  private:
@@ -220,7 +221,6 @@ struct Told {
   }
   std::ofstream{report} << told.revision << ' ' << told.durable << '\n';
   PowerLossVfs::instance().lose_power(random);
-  ::_exit(0);
 }
 
 TEST(SqlitePowerLoss, KeepsWhatWasDurableAndRepeatsNoRevision) {
