@@ -11,7 +11,8 @@ packages=(
   libboost1.81-dev                                # Asio
   nlohmann-json3-dev                              # what a session's entry says, for people
   libtbb-dev                                      # rivals in the benchmarks
-  redis-server libhiredis-dev postgresql libpq-dev
+  redis-server libhiredis-dev
+  libpq-dev postgresql                            # the store in a database, and a server to try it
   libsqlite3-dev                                  # the store in a file
   libgtest-dev librapidcheck-dev libfmt-dev libcli11-dev
 )

@@ -26,6 +26,7 @@
 #include "exit_status.hpp"
 #include "scratch.hpp"
 #include "signals.hpp"
+#include "tenure/store.hpp"
 #include "terminal.hpp"
 
 namespace tenure::cli {
@@ -220,7 +221,7 @@ int bench(const BenchOptions& options) {
     sum->lock.merge(one.lock);
     sum->hand_off.merge(one.hand_off);
   }
-  print(options, url, *sum);
+  print(options, shown_url(url), *sum);
   return exit_ok;
 }
 

@@ -161,7 +161,7 @@ void examine_locking(const Space& space, Report& report) {
 
 Report examine(const SpaceChoice& choice) {
   Report report;
-  report.url = choice.url;
+  report.url = choice.shown;
   const std::shared_ptr<Store> store = open_existing_store(choice);
   report.facts = store->facts();
   examine_file(choice, report);

@@ -54,7 +54,7 @@ Json json_of(const TicketInfo& info) {
 
 Snapshot look(const OpenSpace& in, const SpaceChoice& choice, const Path& path) {
   Snapshot out;
-  out.url = choice.url;
+  out.url = choice.shown;
   out.tickets = in.space.inspect(path);
   out.now = in.store->now();
   return out;
@@ -64,7 +64,7 @@ Snapshot look_once(const ListOptions& options) {
   const SpaceChoice choice = choose_space(options.space);
   if (choice.of_this_user && !exists(choice)) {
     const auto now = std::chrono::system_clock::now();
-    return {.url = choice.url, .now = now, .tickets = {}};
+    return {.url = choice.shown, .now = now, .tickets = {}};
   }
   return look(open_existing_space(choice), choice, options.path);
 }

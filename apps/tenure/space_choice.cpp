@@ -56,6 +56,7 @@ SpaceChoice choose_space(const std::string& option) {
     choice.url = fmt::format("{}{}/tenure.db", sqlite_scheme, state_directory());
     choice.of_this_user = true;
   }
+  choice.shown = shown_url(choice.url);
   if (choice.url.starts_with(sqlite_scheme)) choice.file = choice.url.substr(sqlite_scheme.size());
   return choice;
 }

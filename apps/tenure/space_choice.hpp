@@ -14,6 +14,7 @@ namespace tenure::cli {
 
 struct SpaceChoice {
   std::string url;
+  std::string shown;          // The same without passwords.
   std::string file;           // Of sqlite: URLs.
   bool of_this_user = false;  // Nobody chose: the file of this user.
 };

@@ -121,7 +121,7 @@ class Watching {
     const Snapshot snapshot = look(in_, choice_, options_.path);
     if (screen_) {
       const ScreenSize size = screen_size(STDOUT_FILENO);
-      std::string text = terminal_.paint(Style::bold, fit(printable(choice_.url), size.columns));
+      std::string text = terminal_.paint(Style::bold, fit(printable(choice_.shown), size.columns));
       text += fmt::format("\n{} of {} tickets hold; q ends\n\n", holders(snapshot),
                           snapshot.tickets.size());
       Screen::show(text + table_text(snapshot, terminal_, size.columns), size.rows);

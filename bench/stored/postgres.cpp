@@ -40,12 +40,12 @@ std::vector<fs::path> places() {
 
 }  // namespace
 
-std::unique_ptr<Postgres> Postgres::start() {
+std::unique_ptr<Postgres> Postgres::start(Disk disk) {
   const auto initdb = find_program("initdb", places());
-  return initdb ? std::unique_ptr<Postgres>{new Postgres{*initdb}} : nullptr;
+  return initdb ? std::unique_ptr<Postgres>{new Postgres{*initdb, disk}} : nullptr;
 }
 
-Postgres::Postgres(const fs::path& initdb) : port_(free_port()) {
+Postgres::Postgres(const fs::path& initdb, Disk disk) : port_(free_port()) {
   Command make{.words = {initdb.string(), "-U", "bench", "-A", "trust", "-E", "UTF8", "--no-locale",
                          "--no-sync", "-D"},
                .as_ordinary_user = true};
@@ -55,11 +55,17 @@ Postgres::Postgres(const fs::path& initdb) : port_(free_port()) {
   run(make);
 
   const fs::path program = fs::canonical(initdb).parent_path() / "postgres";
-  const Command serve{.words = {program.string(), "-D", data, "-k", directory_.string(), "-h",
-                                "127.0.0.1", "-p", std::to_string(port_), "-F"},
-                      .as_ordinary_user = true};
+  Command serve{.words = {program.string(), "-D", data, "-k", directory_.string(), "-h",
+                          "127.0.0.1", "-p", std::to_string(port_)},
+                .as_ordinary_user = true};
+  if (disk == Disk::ignored) serve.words.emplace_back("-F");
   // SIGQUIT: without a last checkpoint; the data goes anyway.
   server_ = std::make_unique<Server>(serve, SIGQUIT, [this] { return answers(); });
+}
+
+std::string Postgres::url() const {
+  return "postgres://bench@127.0.0.1:" + std::to_string(port_) +
+         "/postgres?sslmode=disable&gssencmode=disable";
 }
 
 bool Postgres::answers() const {

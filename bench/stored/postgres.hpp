@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -33,14 +34,17 @@ class Postgres {
     std::string key_;
   };
 
+  enum class Disk : std::uint8_t { ignored, synced };
   // Null where the server is not installed. Throws std::runtime_error where it does not start.
-  [[nodiscard]] static std::unique_ptr<Postgres> start();
+  [[nodiscard]] static std::unique_ptr<Postgres> start(Disk disk = Disk::ignored);
 
   [[nodiscard]] Session over_tcp() const { return {"127.0.0.1", port_, 1}; }
   [[nodiscard]] Session over_unix_socket() const { return {directory_.string(), port_, 2}; }
+  [[nodiscard]] std::string url() const;  // For a store, over TCP.
+  [[nodiscard]] pid_t pid() const noexcept { return server_->pid(); }
 
  private:
-  explicit Postgres(const std::filesystem::path& initdb);
+  Postgres(const std::filesystem::path& initdb, Disk disk);
   [[nodiscard]] bool answers() const;
 
   int port_;

@@ -234,11 +234,13 @@ class Store {
   [[nodiscard]] virtual std::vector<Fact> facts() = 0;
 };
 
-// "memory:" a new one in this process; "sqlite:PATH" one file, for every process of this machine.
+// "memory:" new, in this process; "sqlite:PATH" for all of this machine; "postgres://…" for all.
 // Throws Error for a URL that names none, StoreError where the store can't be opened.
 [[nodiscard]] std::shared_ptr<Store> store(std::string_view url);
 // Whether a URL is of a kind that store() knows.
 [[nodiscard]] bool is_store(std::string_view url) noexcept;
+// The URL as it may be told: without passwords.
+[[nodiscard]] std::string shown_url(std::string_view url);
 
 // What `tenure doctor --new-epoch` does, after a backup was restored in place or the file beside
 // the database was lost: revisions begin above all that were ever given, and what dead sessions

@@ -13,6 +13,11 @@
 #include <vector>
 
 #include "tenure/space.hpp"
+#ifdef TENURE_TEST_POSTGRES
+#include <memory>
+
+#include "store/postgres/server_test.hpp"
+#endif
 
 namespace tenure {
 
@@ -42,21 +47,34 @@ class AnySpace : public ::testing::TestWithParam<std::string_view> {
   // A new space each time.
   [[nodiscard]] std::string new_url() {
     const std::string kind{GetParam()};
+#ifdef TENURE_TEST_POSTGRES
+    return schemas_.emplace_back(std::make_unique<postgres::TestSchema>())->url();
+#endif
     if (kind != "sqlite") return kind + ":";
     return "sqlite:" + (directory_.path() / (std::to_string(++files_) + ".db")).string();
   }
   [[nodiscard]] Space open_new() { return open(new_url()); }
   [[nodiscard]] bool is_local() const { return GetParam() == "local"; }
-  // So many rounds in memory; fewer where each is a file.
-  [[nodiscard]] int rounds(int many) const { return GetParam() == "sqlite" ? many / 20 : many; }
+  // So many rounds in memory; fewer where each is a file or a schema.
+  [[nodiscard]] int rounds(int many) const {
+    return GetParam() == "sqlite" || GetParam() == "postgres" ? many / 20 : many;
+  }
 
  private:
   TemporaryDirectory directory_;
   int files_ = 0;
+#ifdef TENURE_TEST_POSTGRES
+  std::vector<std::unique_ptr<postgres::TestSchema>> schemas_;
+#endif
 };
 
+// Those that need a server are tried by a program of their own, which starts it once.
+#ifdef TENURE_TEST_POSTGRES
+inline constexpr std::string_view all_spaces[] = {"postgres"};  // NOLINT(*-c-arrays)
+#else
 inline constexpr std::string_view all_spaces[] = {"local", "memory",
                                                   "sqlite"};  // NOLINT(*-c-arrays)
+#endif
 #define TENURE_IN_ALL_SPACES(suite)                                    \
   INSTANTIATE_TEST_SUITE_P(In, suite, ::testing::ValuesIn(all_spaces), \
                            [](const auto& kind) { return std::string{kind.param}; })

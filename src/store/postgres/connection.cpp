@@ -1,0 +1,188 @@
+#include "store/postgres/connection.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace tenure::postgres {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A plan that was made while the tables were small would read all of them once they are not. Waits
+// for other writers are short, and what ends them early ends them in the dark.
+constexpr const char* settings =
+    "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED;"
+    "SET enable_seqscan=off; SET enable_bitmapscan=off; SET jit=off;"
+    "SET plan_cache_mode=force_generic_plan;"
+    "SET statement_timeout=0; SET lock_timeout=0; SET idle_in_transaction_session_timeout=0";
+
+struct Pointers {
+  explicit Pointers(const Target& target) {
+    for (const std::string& name : target.names) names.push_back(name.c_str());
+    for (const std::string& value : target.values) values.push_back(value.c_str());
+    names.push_back(nullptr);
+    values.push_back(nullptr);
+  }
+  std::vector<const char*> names;
+  std::vector<const char*> values;
+};
+
+NoConnection refused(const Target& target, const Pointers& pointers, const std::string& reason) {
+  const std::string start = "no connection to " + target.shown + ": " + reason;
+  switch (PQpingParams(pointers.names.data(), pointers.values.data(), 0)) {
+    case PQPING_OK:
+      return {start +
+                  ". A server is there: check user, password, database, TLS, and that it is "
+                  "the primary and has connections left",
+              false};
+    case PQPING_REJECT:
+      return {start + ". The server is starting or stopping: try again in a moment", true};
+    case PQPING_NO_RESPONSE:
+      return {start + ". Check host and port, and that the server runs and can be reached", false};
+    default: return {start + ". Check the parameters of the URL", false};
+  }
+}
+
+// Negative: for ever.
+int left_ms(std::optional<Clock::time_point> until) {
+  if (!until) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*until - Clock::now());
+  return static_cast<int>(std::max<std::int64_t>(left.count(), 0));
+}
+
+struct CallPointers {
+  explicit CallPointers(const Params& params) {
+    for (const std::string& value : params.values()) {
+      values.push_back(value.data());
+      sizes.push_back(static_cast<int>(value.size()));
+    }
+    formats.assign(values.size(), 1);
+  }
+  std::vector<const char*> values;
+  std::vector<int> sizes;
+  std::vector<int> formats;
+};
+
+bool is_good(const Result& result) {
+  const ExecStatusType status = PQresultStatus(result.get());
+  return status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
+}
+
+}  // namespace
+
+Connection::Connection(std::shared_ptr<const Target> target) : target_(std::move(target)) {
+  const Pointers pointers{*target_};
+  connection_.reset(PQconnectdbParams(pointers.names.data(), pointers.values.data(), 0));
+  PGconn* const connection = connection_.get();
+  if (connection == nullptr) throw NoConnection("no memory for a connection to PostgreSQL", true);
+  if (PQstatus(connection) != CONNECTION_OK) {
+    throw refused(*target_, pointers, target_->hide(PQerrorMessage(connection)));
+  }
+  PQsetNoticeProcessor(connection, [](void*, const char*) {}, nullptr);
+  try {
+    const Result who = execute(
+        "SELECT pg_backend_pid(), backend_start FROM pg_stat_get_activity(pg_backend_pid())");
+    backend_ = std::stoll(who.text(0, 0));
+    backend_start_ = who.text(0, 1);
+    pooled_ = backend_ != PQbackendPID(connection);
+    if (!pooled_) execute(settings);
+  } catch (const Failed& failed) {
+    throw NoConnection("no connection to " + target_->shown + ": " + failed.what(),
+                       failed.broken());
+  }
+}
+
+void Connection::fail(const PGresult* result, bool sent) {
+  const char* const state =
+      result == nullptr ? nullptr : PQresultErrorField(result, PG_DIAG_SQLSTATE);
+  std::string text;
+  if (const char* const primary =
+          result == nullptr ? nullptr : PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY)) {
+    text = primary;
+  } else {
+    text = PQerrorMessage(connection_.get());
+  }
+  throw Failed(target_->shown + ": " + target_->hide(std::move(text)),
+               state == nullptr ? "" : state, PQstatus(connection_.get()) != CONNECTION_OK, sent);
+}
+
+Result Connection::execute(const std::string& sql) {
+  Result result{PQexec(connection_.get(), sql.c_str())};
+  if (!is_good(result)) fail(result.get(), true);
+  return result;
+}
+
+void Connection::prepare(const Statement& statement, const Params& params) {
+  const Result result{PQprepare(connection_.get(), statement.name, statement.sql.c_str(),
+                                params.count(), params.types().data())};
+  if (PQresultStatus(result.get()) != PGRES_COMMAND_OK) fail(result.get(), false);
+  prepared_.insert(statement.name);
+}
+
+Result Connection::call(const Statement& statement, const Params& params,
+                        std::optional<std::chrono::milliseconds> limit) {
+  PGconn* const connection = connection_.get();
+  const CallPointers pointers{params};
+  int sent = 0;
+  if (pooled_) {
+    sent = PQsendQueryParams(connection, statement.sql.c_str(), params.count(),
+                             params.types().data(), pointers.values.data(), pointers.sizes.data(),
+                             pointers.formats.data(), 1);
+  } else {
+    if (!prepared_.contains(statement.name)) prepare(statement, params);
+    sent = PQsendQueryPrepared(connection, statement.name, params.count(), pointers.values.data(),
+                               pointers.sizes.data(), pointers.formats.data(), 1);
+  }
+  // Some of it may have gone out, but never the end of it: whatever the server has of it, it can't
+  // run it.
+  if (sent == 0) fail(nullptr, false);
+  return await(limit);
+}
+
+// Null at the end of the answer.
+Result Connection::next(std::optional<std::chrono::steady_clock::time_point> until) {
+  PGconn* const connection = connection_.get();
+  while (PQisBusy(connection) != 0) {
+    pollfd one{.fd = PQsocket(connection), .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&one, 1, left_ms(until));
+    if (ready == 0) throw Failed(target_->shown + ": no answer in time", "", true, true);
+    if (ready < 0 && errno != EINTR) throw Failed(target_->shown + ": poll failed", "", true, true);
+    if (ready > 0 && PQconsumeInput(connection) == 0) fail(nullptr, true);
+  }
+  return Result{PQgetResult(connection)};
+}
+
+Result Connection::await(std::optional<std::chrono::milliseconds> limit) {
+  const auto until = limit ? std::optional{Clock::now() + *limit} : std::nullopt;
+  Result result = next(until);
+  if (!is_good(result)) fail(result.get(), true);
+  // A server that is told to stop sends what it has, and a row is there before its commit is: only
+  // when nothing but the end follows was it committed.
+  for (Result more = next(until); more.get() != nullptr; more = next(until)) {
+    if (!is_good(more)) fail(more.get(), true);
+  }
+  return result;
+}
+
+bool Connection::stale() {
+  pollfd one{.fd = PQsocket(connection_.get()), .events = POLLIN, .revents = 0};
+  return ::poll(&one, 1, 0) != 0;
+}
+
+bool Connection::consume() {
+  return PQconsumeInput(connection_.get()) != 0 && PQstatus(connection_.get()) == CONNECTION_OK;
+}
+
+std::optional<Connection::Notification> Connection::notification() {
+  struct Free {
+    void operator()(PGnotify* notify) const noexcept { PQfreemem(notify); }
+  };
+  const std::unique_ptr<PGnotify, Free> notify{PQnotifies(connection_.get())};
+  if (!notify) return std::nullopt;
+  return Notification{.channel = notify->relname, .payload = notify->extra};
+}
+
+}  // namespace tenure::postgres

@@ -1,0 +1,135 @@
+// connection.hpp: one connection to a PostgreSQL server.
+//
+// A connection that was made for us alone has our settings and prepared statements. One behind a
+// pooler is another backend's with every transaction: there it has neither.
+//
+// Thread safety: none; one thread at a time.
+#pragma once
+
+#include <libpq-fe.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/postgres/url.hpp"
+#include "store/postgres/wire.hpp"
+#include "tenure/error.hpp"
+
+namespace tenure::postgres {
+
+// A call that failed.
+class Failed : public Error {
+ public:
+  // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): as they are asked for below.
+  Failed(const std::string& message, std::string state, bool broken, bool sent)
+      : Error(message), state_(std::move(state)), broken_(broken), sent_(sent) {}
+  // Its SQLSTATE; empty where the server said none.
+  [[nodiscard]] const std::string& state() const noexcept { return state_; }
+  // The connection is of no use any more.
+  [[nodiscard]] bool broken() const noexcept { return broken_; }
+  // The server may have got it.
+  [[nodiscard]] bool sent() const noexcept { return sent_; }
+
+ private:
+  std::string state_;
+  bool broken_;
+  bool sent_;
+};
+
+// There is no connection.
+class NoConnection : public Error {
+ public:
+  NoConnection(const std::string& message, bool for_now) : Error(message), for_now_(for_now) {}
+  // The server is starting or stopping.
+  [[nodiscard]] bool for_now() const noexcept { return for_now_; }
+
+ private:
+  bool for_now_;
+};
+
+class Result {
+ public:
+  explicit Result(PGresult* result) : result_(result) {}
+  [[nodiscard]] int rows() const { return PQntuples(result_.get()); }
+  [[nodiscard]] bool null(int row, int column) const {
+    return PQgetisnull(result_.get(), row, column) != 0;
+  }
+  // As long as the result.
+  [[nodiscard]] std::string_view bytes(int row, int column) const {
+    return {PQgetvalue(result_.get(), row, column),
+            static_cast<std::size_t>(PQgetlength(result_.get(), row, column))};
+  }
+  [[nodiscard]] std::string text(int row, int column) const {
+    return std::string{bytes(row, column)};
+  }
+  [[nodiscard]] bool flag(int row, int column) const { return bytes(row, column) == "\1"; }
+  [[nodiscard]] std::int64_t number(int row, int column) const {
+    return number_in(bytes(row, column));
+  }
+  [[nodiscard]] const PGresult* get() const noexcept { return result_.get(); }
+
+ private:
+  struct Free {
+    void operator()(PGresult* result) const noexcept { PQclear(result); }
+  };
+  std::unique_ptr<PGresult, Free> result_;
+};
+
+// A text of SQL, and the name under which a connection prepares it.
+struct Statement {
+  const char* name;
+  std::string sql;
+};
+
+class Connection {
+ public:
+  // Throws NoConnection.
+  explicit Connection(std::shared_ptr<const Target> target);
+
+  // Parameters and results are binary. Throws Failed; with `limit`, also when it takes longer, and
+  // the connection is broken then.
+  Result call(const Statement& statement, const Params& params,
+              std::optional<std::chrono::milliseconds> limit = {});
+  // Any number of statements; the last result, as text.
+  Result execute(const std::string& sql);
+
+  [[nodiscard]] bool pooled() const noexcept { return pooled_; }
+  // Of an idle one: the server has closed it, or said something that nobody asked for.
+  [[nodiscard]] bool stale();
+  // Reads what has come. False: the connection is broken.
+  [[nodiscard]] bool consume();
+  struct Notification {
+    std::string channel;
+    std::string payload;
+  };
+  [[nodiscard]] std::optional<Notification> notification();
+  [[nodiscard]] int socket() const { return PQsocket(connection_.get()); }
+  [[nodiscard]] const PGconn* get() const noexcept { return connection_.get(); }
+  // Which backend it is: its number, and when it began.
+  [[nodiscard]] std::int64_t backend() const noexcept { return backend_; }
+  [[nodiscard]] const std::string& backend_start() const noexcept { return backend_start_; }
+
+ private:
+  struct Finish {
+    void operator()(PGconn* connection) const noexcept { PQfinish(connection); }
+  };
+  void prepare(const Statement& statement, const Params& params);
+  Result next(std::optional<std::chrono::steady_clock::time_point> until);
+  Result await(std::optional<std::chrono::milliseconds> limit);
+  [[noreturn]] void fail(const PGresult* result, bool sent);
+
+  std::shared_ptr<const Target> target_;
+  std::unique_ptr<PGconn, Finish> connection_;
+  std::set<std::string, std::less<>> prepared_;
+  std::int64_t backend_ = 0;
+  std::string backend_start_;
+  bool pooled_ = false;
+};
+
+}  // namespace tenure::postgres

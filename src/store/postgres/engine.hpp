@@ -1,0 +1,99 @@
+// engine.hpp: applies, each in one round trip, on a few connections that a process shares.
+//
+// What a lost connection means for the apply that was on it:
+//
+//   nothing was sent, or it only reads   made again, on another connection
+//   it was sent, and writes              its backend is ended and waited for, so that it can't
+//                                        still happen; then StoreError, unknown()
+//
+// Removes may be relaxed, and a server that crashes may lose them: the last ones are remembered
+// until something durable follows, and made again with the first connection after a loss. A key
+// that was put again since is left alone.
+//
+// Thread safety: all of it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/annotations.hpp"
+#include "base/mutex.hpp"
+#include "store/postgres/clock.hpp"
+#include "store/postgres/connection.hpp"
+#include "store/postgres/url.hpp"
+#include "tenure/store.hpp"
+
+namespace tenure::postgres {
+
+class Engine {
+ public:
+  // Makes the schema where there is none. Throws StoreError.
+  explicit Engine(Target target);
+
+  [[nodiscard]] Outcome apply(const Txn& txn);
+  // Anything that may be done twice, on a connection of the pool.
+  Result ask(const Statement& statement, const Params& params);
+  Result ask(const std::string& sql);
+  // One of the caller's own, not counted in the pool. Throws StoreError when there is none after
+  // `limit`.
+  [[nodiscard]] std::unique_ptr<Connection> connect(std::chrono::milliseconds limit);
+
+  [[nodiscard]] Instant now();
+  // Without asking the server, if it ever was.
+  [[nodiscard]] Instant estimate() { return clock_.known() ? clock_.now() : now(); }
+  void saw_clock(std::int64_t server, std::int64_t sent) noexcept {
+    clock_.saw(server, sent, boot_ns());
+  }
+  [[nodiscard]] const Target& target() const noexcept { return *target_; }
+  [[nodiscard]] bool pooled() const noexcept { return pooled_.load(); }
+  [[nodiscard]] std::string channel() const;  // Of notifications.
+  [[nodiscard]] std::int64_t schema_number() const noexcept { return schema_number_; }
+  [[nodiscard]] std::uint64_t round_trips() const noexcept { return round_trips_.load(); }
+
+  // How long an apply waits for a server that is being restarted.
+  static constexpr std::chrono::milliseconds patience{15'000};
+
+ private:
+  static constexpr std::size_t max_connections = 8;
+  static constexpr std::size_t max_remembered = 10'000;
+
+  class Borrowed;
+  struct Removed {
+    std::string key;
+    std::uint64_t revision;
+  };
+  using Lock = base::Mutex::Scoped;
+
+  std::unique_ptr<Connection> borrow();
+  void give_back(std::unique_ptr<Connection> connection);
+  Result call(const Statement& statement, const Params& params, bool again);
+  [[noreturn]] static void throw_for(const Failed& failed);
+  void settle(std::int64_t backend, const std::string& since) noexcept;
+  void remember(const Txn& txn, const Outcome& outcome);
+  void remove_again(Connection& connection);
+
+  const std::shared_ptr<const Target> target_;
+  const Statement look_;
+  const Statement change_;
+  std::int64_t schema_number_ = 0;
+  std::atomic<bool> pooled_{false};
+  std::atomic<std::uint64_t> round_trips_{0};
+  ServerClock clock_;
+
+  base::Mutex mutex_;
+  std::condition_variable_any returned_;
+  std::vector<std::unique_ptr<Connection>> idle_ TENURE_GUARDED_BY(mutex_);
+  std::size_t out_ TENURE_GUARDED_BY(mutex_) = 0;
+  std::deque<Removed> removed_ TENURE_GUARDED_BY(mutex_);
+  bool doubt_ TENURE_GUARDED_BY(mutex_) = false;  // A connection was lost since they were made.
+};
+
+}  // namespace tenure::postgres

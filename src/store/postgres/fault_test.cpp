@@ -1,0 +1,261 @@
+// Connections that are cut, backends and servers that are killed: nothing is lost that was told,
+// nothing is given twice, and who waits goes on.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <csignal>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "store/conformance.hpp"
+#include "store/postgres/postgres_store.hpp"
+#include "store/postgres/server_test.hpp"
+
+namespace tenure::postgres {
+namespace {
+
+using conformance::Bell;
+using conformance::txn;
+
+// Every backend of a store's.
+void cut_all() {
+  TestServer::instance().sql(
+      "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+      "WHERE application_name='tenure'");
+}
+
+// As the kernel's killer of processes does: the server then restarts by itself, with recovery.
+void kill_a_backend() {
+  for (std::string pid; pid.empty();) {
+    try {
+      pid = TestServer::instance().sql(
+          "SELECT pid FROM pg_stat_activity WHERE application_name='tenure' LIMIT 1");
+    } catch (const std::runtime_error&) {
+      continue;  // It has not got over the last one yet.
+    }
+    if (!pid.empty()) ::kill(std::stoi(pid), SIGKILL);
+  }
+}
+
+std::vector<Entry> read(Store& store, Range range) {
+  return store.apply(txn({}, {}, {std::move(range)})).reads.at(0);
+}
+
+void await_listening(Store& store) {
+  for (std::string state; state != "LISTEN";) {
+    for (const auto& [name, value] : store.facts()) {
+      if (name == "watch") state = value;
+    }
+  }
+}
+
+WatchFor change_of(std::string key, Revision after) {
+  WatchFor what;
+  what.ranges.push_back(Range::key(std::move(key)));
+  what.after = after;
+  return what;
+}
+
+TEST(PostgresFaults, AnIdleConnectionThatWasCutIsNoError) {
+  const TestSchema schema;
+  const auto store = open_postgres(schema.url());
+  for (int i = 0; i < 5; ++i) {
+    store->apply(txn({}, {Write::append("log/", "")}));
+    cut_all();
+    // Its end must have reached us: whoever is not connected any more is out of this list.
+    while (TestServer::instance().sql("SELECT count(*) FROM pg_stat_activity WHERE "
+                                      "application_name='tenure'") != "0") {
+    }
+  }
+  EXPECT_EQ(read(*store, Range::prefix("log/")).size(), 5U);
+}
+
+// Writers of which each knows what it was told, while `trouble` goes on.
+struct History {
+  std::mutex mutex;
+  std::map<std::uint64_t, std::string> told;  // What each revision wrote.
+  std::set<std::string> unknown;
+  bool twice = false;
+};
+
+void write_on(Store& store, int writer, const std::atomic<bool>& done, History& history) {
+  for (int i = 0; !done; ++i) {
+    const std::string value = std::to_string(writer) + "/" + std::to_string(i);
+    try {
+      const Outcome outcome = store.apply(txn({}, {Write::append("log/", value)}));
+      const std::lock_guard lock{history.mutex};
+      history.twice = !history.told.emplace(outcome.revision.value, value).second || history.twice;
+    } catch (const StoreError& error) {
+      const std::lock_guard lock{history.mutex};
+      if (error.unknown()) history.unknown.insert(value);
+    }
+  }
+}
+
+// Everything that was told is there, once, at its revision; and nothing but that and what was
+// unknown.
+void expect_whole(Store& store, const History& history) {
+  EXPECT_FALSE(history.twice);
+  std::map<std::uint64_t, std::string> found;
+  for (const Entry& entry : read(store, Range::prefix("log/"))) {
+    EXPECT_EQ(stamp_of(entry.key), entry.created);
+    found[entry.created.value] = entry.value;
+  }
+  for (const auto& [revision, value] : history.told) {
+    EXPECT_EQ(found[revision], value);
+    found.erase(revision);
+  }
+  for (const auto& [revision, value] : found) EXPECT_TRUE(history.unknown.contains(value)) << value;
+}
+
+template <typename Trouble>
+void try_with(const Trouble& trouble) {
+  const TestSchema schema;
+  History history;
+  std::atomic<bool> done = false;
+  {
+    std::vector<std::jthread> writers;
+    const std::unique_ptr<std::atomic<bool>, void (*)(std::atomic<bool>*)> end{
+        &done, [](std::atomic<bool>* over) { over->store(true); }};
+    for (int i = 0; i < 4; ++i) {
+      writers.emplace_back([&, i, mine = open_postgres(schema.url(), i % 2 == 0)] {
+        write_on(*mine, i, done, history);
+      });
+    }
+    for (int round = 1; round <= 3; ++round) {
+      const auto enough = [&] {
+        const std::lock_guard lock{history.mutex};
+        return history.told.size() >= static_cast<std::size_t>(round) * 50;
+      };
+      while (!enough()) std::this_thread::yield();
+      trouble();
+    }
+  }
+  const auto store = open_postgres(schema.url(), true);
+  expect_whole(*store, history);
+  const Revision next = store->apply(txn({}, {Write::put("next", "")})).revision;
+  EXPECT_GT(next.value, history.told.rbegin()->first);
+}
+
+TEST(PostgresFaults, CutConnectionsLoseNothing) { try_with(cut_all); }
+
+TEST(PostgresFaults, AKilledBackendLosesNothing) { try_with(kill_a_backend); }
+
+TEST(PostgresFaults, AKilledServerLosesNothing) {
+  try_with([] {
+    TestServer::instance().stop(SIGKILL);
+    TestServer::instance().start();
+  });
+}
+
+TEST(PostgresFaults, AnImmediateShutdownLosesNothing) {
+  try_with([] {
+    TestServer::instance().stop(SIGQUIT);
+    TestServer::instance().start();
+  });
+}
+
+// Relaxed commits may be lost; their revisions must not come again, and what was removed must not
+// come back.
+TEST(PostgresFaults, ACrashRaisesTheEpochAndRemovesStayMade) {
+  const TestSchema schema;
+  const auto store = open_postgres(schema.url());
+  const auto epoch = [&] { return store->apply({}).revision.value >> 30U; };
+  const std::uint64_t before = epoch();
+  Revision last;
+  for (int i = 0; i < 20; ++i) {
+    const Revision made = store->apply(txn({}, {Write::append("t/", "")})).revision;
+    last = store->apply(txn({}, {Write::remove("t/" + stamp(made))})).revision;
+  }
+  TestServer::instance().stop(SIGKILL);
+  TestServer::instance().start();
+  EXPECT_TRUE(read(*store, Range::prefix("t/")).empty());
+  EXPECT_GT(store->apply(txn({}, {Write::append("t/", "")})).revision, last);
+  EXPECT_GT(epoch(), before);
+  TestServer::instance().stop(SIGINT);  // An orderly one keeps it.
+  TestServer::instance().start();
+  const std::uint64_t crashed = epoch();
+  store->apply(txn({}, {Write::append("t/", "")}));
+  EXPECT_EQ(epoch(), crashed);
+}
+
+TEST(PostgresFaults, AWatchIsToldAfterAReconnect) {
+  const TestSchema schema;
+  const auto store = open_postgres(schema.url(), true);
+  const auto other = open_postgres(schema.url(), true);
+  for (int i = 0; i < 3; ++i) {
+    Bell bell;
+    const Revision now = store->apply({}).revision;
+    const auto watch = store->watch(change_of("a", now), bell.notice());
+    await_listening(*store);
+    cut_all();
+    bell.wait();  // That it is back is reason enough.
+  }
+  // And it hears again.
+  Bell bell;
+  const auto watch = store->watch(change_of("a", store->apply({}).revision), bell.notice());
+  other->apply(txn({}, {Write::put("a", "")}));
+  bell.wait();
+}
+
+TEST(PostgresFaults, WaitersGoOnAfterARestart) {
+  const TestSchema schema;
+  const auto store = open_postgres(schema.url(), true);
+  const auto other = open_postgres(schema.url(), true);
+  other->apply(txn({}, {Write::put("lock", "")}));
+  Bell bell;
+  auto watch = store->watch(change_of("lock", store->apply({}).revision), bell.notice());
+  await_listening(*store);
+  TestServer::instance().stop(SIGQUIT);
+  TestServer::instance().start();
+  other->apply(txn({}, {Write::remove("lock")}));
+  bell.wait();
+  while (!read(*store, Range::key("lock")).empty()) {
+  }
+}
+
+TEST(PostgresFaults, ASessionOutlivesARestartOfTheServer) {
+  const TestSchema schema;
+  const auto store = open_postgres(schema.url(), true);
+  const auto session = store->open_session({.label = "", .ttl = std::chrono::seconds{60}});
+  TestServer::instance().stop(SIGKILL);
+  TestServer::instance().start();
+  EXPECT_TRUE(store->alive(session->id()));
+  EXPECT_FALSE(session->lost().stop_requested());
+  EXPECT_TRUE(store->apply(txn({session->guard()}, {Write::put("a", "")})).committed);
+}
+
+TEST(PostgresFaults, ASessionThatCantBeRenewedIsLost) {
+  const TestSchema schema;
+  const auto store = open_postgres(schema.url(), true);
+  auto session = store->open_session({.label = "", .ttl = std::chrono::seconds{2}});
+  Bell lost;
+  const std::stop_callback callback{session->lost(), [&] { lost.ring(); }};
+  TestServer::instance().stop(SIGQUIT);
+  lost.wait();
+  TestServer::instance().start();
+  while (store->alive(session->id())) {
+  }
+  EXPECT_TRUE(store->apply(txn({session->guard()}, {})).committed);  // Until somebody removes it.
+}
+
+TEST(PostgresFaults, ASessionThatWasFoundDeadIsLost) {
+  const TestSchema schema;
+  const auto store = open_postgres(schema.url(), true);
+  const auto session = store->open_session({.label = "", .ttl = std::chrono::seconds{3}});
+  Bell lost;
+  const std::stop_callback callback{session->lost(), [&] { lost.ring(); }};
+  TestServer::instance().sql("UPDATE " + schema.name() + ".session SET deadline='2000-01-01'");
+  EXPECT_FALSE(store->alive(session->id()));
+  lost.wait();
+  EXPECT_FALSE(store->alive(session->id()));
+}
+
+}  // namespace
+}  // namespace tenure::postgres

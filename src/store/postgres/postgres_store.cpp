@@ -1,0 +1,189 @@
+#include "store/postgres/postgres_store.hpp"
+
+#include <map>
+#include <stop_token>
+#include <tuple>
+#include <utility>
+
+#include "base/fork.hpp"
+#include "base/mutex.hpp"
+#include "store/postgres/engine.hpp"
+#include "store/postgres/posts.hpp"
+#include "store/postgres/sessions.hpp"
+#include "store/postgres/statements.hpp"
+#include "store/postgres/watches.hpp"
+#include "store/session_entry.hpp"
+
+namespace tenure::postgres {
+
+class PostgresStore::LeasedSession final : public Session {
+ public:
+  LeasedSession(std::shared_ptr<PostgresStore> store, std::chrono::milliseconds ttl)
+      : store_(std::move(store)), id_(store_->parts_->sessions->open(ttl, lost_)) {}
+  LeasedSession(const LeasedSession&) = delete;
+  LeasedSession& operator=(const LeasedSession&) = delete;
+
+  // The row goes first: whoever is told that the entry is gone then finds the session dead.
+  ~LeasedSession() override {
+    if (store_->forked()) return;
+    store_->parts_->sessions->end(id_);
+    try {
+      store_->apply({.guards = {}, .writes = {Write::remove(key())}, .reads = {}});
+    } catch (const Error&) {
+      return;
+    }
+  }
+
+  [[nodiscard]] const std::string& id() const noexcept override { return id_; }
+  // Ids are never used again, so being there is being unchanged.
+  [[nodiscard]] Guard guard() const override { return Guard::present(key()); }
+  [[nodiscard]] std::stop_token lost() const override { return lost_.get_token(); }
+  [[nodiscard]] std::string key() const { return std::string{session_prefix} + id_; }
+
+ private:
+  const std::shared_ptr<PostgresStore> store_;
+  const std::stop_source lost_;
+  const std::string id_;
+};
+
+PostgresStore::PostgresStore(Target target)
+    : parts_(std::make_unique<Parts>()), generation_(base::fork_generation()) {
+  auto engine = std::make_shared<Engine>(std::move(target));
+  parts_->sessions = std::make_shared<Sessions>(engine);
+  auto watches = std::make_shared<Watches>(engine, parts_->sessions);
+  parts_->posts = std::make_shared<Posts>([engine, watches](const Txn& txn) {
+    Outcome outcome = engine->apply(txn);
+    if (outcome.committed && !txn.writes.empty()) watches->wrote(txn, outcome.revision);
+    return outcome;
+  });
+  parts_->watches = std::move(watches);
+  parts_->engine = std::move(engine);
+}
+
+PostgresStore::~PostgresStore() {
+  if (forked()) {
+    std::ignore = parts_.release();  // The parent's threads and connections: not ours to end.
+    return;
+  }
+  parts_->posts->stop();
+  parts_->watches->stop();
+  parts_->sessions->stop();
+}
+
+bool PostgresStore::forked() const noexcept { return generation_ != base::fork_generation(); }
+
+void PostgresStore::check_forked() const {
+  if (forked()) throw Error("this store was opened before fork(): open it again in the child");
+}
+
+Outcome PostgresStore::apply(const Txn& txn) {
+  check_forked();
+  parts_->posts->settle();
+  Outcome outcome = parts_->engine->apply(txn);
+  if (outcome.committed && !txn.writes.empty()) parts_->watches->wrote(txn, outcome.revision);
+  return outcome;
+}
+
+void PostgresStore::post(Txn txn, Posted done) noexcept {
+  const Posted failed = done;  // Where queueing fails, `done` is still to be called.
+  try {
+    check_forked();
+    parts_->posts->post(std::move(txn), std::move(done));
+  } catch (...) {
+    if (failed) failed({}, std::current_exception());
+  }
+}
+
+std::unique_ptr<Watch> PostgresStore::watch(WatchFor what, Notice notice) {
+  check_forked();
+  return parts_->watches->add(std::move(what), std::move(notice), shared_from_this());
+}
+
+std::unique_ptr<Session> PostgresStore::open_session(const SessionOptions& options) {
+  check_forked();
+  auto session = std::make_unique<LeasedSession>(shared_from_this(), options.ttl);
+  apply({.guards = {},
+         .writes = {Write::put(session->key(), stores::session_entry(options.label, now()))},
+         .reads = {},
+         .durability = Durability::full});
+  return session;
+}
+
+bool PostgresStore::alive(std::string_view session) {
+  check_forked();
+  return parts_->sessions->left(session).count() > 0;
+}
+
+Instant PostgresStore::now() {
+  check_forked();
+  return parts_->engine->now();
+}
+
+std::vector<Store::Fact> PostgresStore::facts() {
+  check_forked();
+  Engine& engine = *parts_->engine;
+  const Result result = engine.ask(engine.target().in_schema(
+      "SELECT current_setting('server_version'), current_user, current_database(),"
+      "(SELECT value FROM @.meta WHERE name='version'), (SELECT revision FROM @.head),"
+      "(SELECT count(*) FROM @.session),"
+      "(SELECT count(*) FROM @.session WHERE deadline <= clock_timestamp()),"
+      "current_setting('fsync'), current_setting('synchronous_commit'),"
+      "current_setting('server_encoding'),"
+      "(SELECT coalesce(max(CASE WHEN ssl THEN version END), 'no') FROM pg_stat_ssl "
+      "WHERE pid = pg_backend_pid()),"
+      "(SELECT boot_val FROM pg_settings WHERE name='default_transaction_isolation')"));
+  std::vector<Fact> facts;
+  const auto add = [&facts](std::string name, std::string value) {
+    facts.push_back({.name = std::move(name), .value = std::move(value)});
+  };
+  const std::uint64_t revision = std::stoull(result.text(0, 4));
+  add("kind", "postgres");
+  add("server", engine.target().shown);
+  add("user", result.text(0, 1));
+  add("database", result.text(0, 2));
+  add("postgresql", result.text(0, 0));
+  add("schema name", engine.target().schema);
+  add("schema", result.text(0, 3));
+  add("epoch", std::to_string(revision >> count_bits));
+  add("revision", std::to_string(revision));
+  add("sessions", result.text(0, 5));
+  add("sessions dead", result.text(0, 6));
+  add("fsync", result.text(0, 7));
+  add("synchronous_commit", result.text(0, 8));
+  add("tls", result.text(0, 10));
+  add("pooler", engine.pooled() ? "yes" : "no");
+  add("watch", parts_->watches->state());
+  return facts;
+}
+
+// --- opening
+
+namespace {
+
+struct Registry {
+  base::Mutex mutex;
+  std::map<std::string, std::weak_ptr<PostgresStore>, std::less<>> stores TENURE_GUARDED_BY(mutex);
+
+  static Registry& instance() {
+    static auto* const registry = new Registry;  // A store may outlive every static.
+    return *registry;
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<Store> open_postgres(std::string_view url, bool alone) {
+  Target target = parse_url(url);
+  if (alone) return std::make_shared<PostgresStore>(std::move(target));
+  Registry& registry = Registry::instance();
+  const base::Mutex::Scoped lock{registry.mutex};
+  if (const auto at = registry.stores.find(url); at != registry.stores.end()) {
+    if (auto store = at->second.lock(); store && !store->forked()) return store;
+  }
+  auto store = std::make_shared<PostgresStore>(std::move(target));
+  std::erase_if(registry.stores, [](const auto& one) { return one.second.expired(); });
+  registry.stores.insert_or_assign(std::string{url}, store);
+  return store;
+}
+
+}  // namespace tenure::postgres

@@ -1,0 +1,61 @@
+// postgres_store.hpp: a store in a PostgreSQL database, for every machine that reaches it.
+//
+// A store belongs to the process that opened it: after fork() every call of the child throws, and
+// what the child does to the objects it inherited does nothing. It may open the URL anew.
+//
+// Thread safety: all calls, from any thread, at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/postgres/url.hpp"
+#include "tenure/store.hpp"
+
+namespace tenure::postgres {
+
+class Engine;
+class Posts;
+class Sessions;
+class Watches;
+
+class PostgresStore final : public Store, public std::enable_shared_from_this<PostgresStore> {
+ public:
+  // Throws StoreError.
+  explicit PostgresStore(Target target);
+  PostgresStore(const PostgresStore&) = delete;
+  PostgresStore& operator=(const PostgresStore&) = delete;
+  ~PostgresStore() override;
+
+  Outcome apply(const Txn& txn) override;
+  void post(Txn txn, Posted done) noexcept override;
+  [[nodiscard]] std::unique_ptr<Watch> watch(WatchFor what, Notice notice) override;
+  [[nodiscard]] std::unique_ptr<Session> open_session(const SessionOptions& options) override;
+  [[nodiscard]] bool alive(std::string_view session) override;
+  [[nodiscard]] Instant now() override;
+  [[nodiscard]] std::vector<Fact> facts() override;
+
+  [[nodiscard]] bool forked() const noexcept;
+  [[nodiscard]] const Engine& engine() const noexcept { return *parts_->engine; }
+
+ private:
+  class LeasedSession;
+  struct Parts {
+    std::shared_ptr<Engine> engine;
+    std::shared_ptr<Sessions> sessions;
+    std::shared_ptr<Watches> watches;
+    std::shared_ptr<Posts> posts;
+  };
+  void check_forked() const;
+
+  std::unique_ptr<Parts> parts_;
+  const std::uint64_t generation_;
+};
+
+// Two openings of one URL by one process are one store, unless it is to be `alone`.
+[[nodiscard]] std::shared_ptr<Store> open_postgres(std::string_view url, bool alone = false);
+
+}  // namespace tenure::postgres

@@ -1,0 +1,162 @@
+// Making the schema, refusing what is not for us, and what is said of it.
+#include <gtest/gtest.h>
+
+#include <latch>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "store/conformance.hpp"
+#include "store/postgres/postgres_store.hpp"
+#include "store/postgres/server_test.hpp"
+#include "store/postgres/url.hpp"
+
+namespace tenure::postgres {
+namespace {
+
+using conformance::txn;
+
+// What opening says when it refuses; "opened" when it does not.
+std::string refusal(const std::string& url) {
+  try {
+    std::ignore = open_postgres(url, true);
+    return "opened";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+bool has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(PostgresSchema, IsMadeOnceThoughManyStartAtOnce) {
+  const TestSchema schema;
+  constexpr int clients = 12;
+  std::latch start{clients};
+  std::vector<std::string> said(clients);
+  {
+    std::vector<std::jthread> threads;
+    for (std::string& mine : said) {
+      threads.emplace_back([&] {
+        start.arrive_and_wait();
+        mine = refusal(schema.url());
+      });
+    }
+  }
+  EXPECT_EQ(said, std::vector<std::string>(clients, "opened"));
+}
+
+TEST(PostgresSchema, OfALaterVersionIsRefusedAndLeftAlone) {
+  const TestSchema schema;
+  EXPECT_EQ(refusal(schema.url()), "opened");
+  TestServer::instance().sql("UPDATE " + schema.name() + ".meta SET value='7'");
+  const std::string said = refusal(schema.url());
+  EXPECT_TRUE(has(said, "version 7")) << said;
+  EXPECT_TRUE(has(said, "newer Tenure")) << said;
+}
+
+TEST(PostgresSchema, NeedsTheRightToBeMade) {
+  const TestSchema schema;
+  const std::string url = TestServer::instance().url("guest") + "&tenure_schema=" + schema.name();
+  TestServer::instance().sql("REVOKE CREATE ON DATABASE postgres FROM public");
+  const std::string said = refusal(url);
+  EXPECT_TRUE(has(said, "CREATE SCHEMA")) << said;
+  TestServer::instance().sql("CREATE SCHEMA " + schema.name() + " AUTHORIZATION guest");
+  EXPECT_EQ(refusal(url), "opened");
+}
+
+TEST(PostgresUrl, ErrorsSayWhatToDo) {
+  TestServer& server = TestServer::instance();
+  const std::string port = std::to_string(server.port());
+  const std::string nobody = refusal("postgres://tenure@127.0.0.1:1/postgres");
+  EXPECT_TRUE(has(nobody, "Check host and port")) << nobody;
+  const std::string database = refusal("postgres://tenure@127.0.0.1:" + port + "/nowhere");
+  EXPECT_TRUE(has(database, "nowhere") && has(database, "check user")) << database;
+  const std::string odd = refusal("postgres://tenure@127.0.0.1:" + port + "/postgres?colour=red");
+  EXPECT_TRUE(has(odd, "can't be read")) << odd;
+  EXPECT_TRUE(has(refusal("postgres://h/d?tenure_sheme=x"), "tenure_sheme"));
+  EXPECT_TRUE(has(refusal("postgres://h/d?tenure_schema=a\"b"), "letters"));
+}
+
+TEST(PostgresUrl, PasswordsAreNotTold) {
+  TestServer& server = TestServer::instance();
+  const std::string at = "@127.0.0.1:" + std::to_string(server.port()) + "/postgres";
+  for (const std::string& url :
+       {"postgres://locked:hunter2" + at, std::string{"postgres://locked:hunter2@127.0.0.1:1/d"},
+        "postgres://locked:hunter2" + at + "?bad=1", "postgres://locked:hunter2%zz" + at,
+        std::string{"postgres://locked:hunter2@[::1/x"},
+        "postgres://locked" + at + "?password=hunter2&sslmode=never"}) {
+    const std::string said = refusal(url);
+    EXPECT_NE(said, "opened");
+    EXPECT_FALSE(has(said, "hunter2")) << said;
+  }
+  const TestSchema schema;
+  server.sql("CREATE SCHEMA " + schema.name() + " AUTHORIZATION locked");
+  const auto store =
+      open_postgres("postgres://locked:opensesame" + at + "?tenure_schema=" + schema.name());
+  for (const auto& [name, value] : store->facts()) EXPECT_FALSE(has(value, "opensesame")) << name;
+}
+
+TEST(PostgresStore, IsOneStoreForOneUrl) {
+  const TestSchema schema;
+  const auto first = tenure::store(schema.url());
+  EXPECT_EQ(first, open_postgres(schema.url()));
+  EXPECT_NE(first, open_postgres(schema.url(), true));
+  EXPECT_TRUE(is_store(schema.url()));
+  EXPECT_TRUE(is_store("postgresql://x/y"));
+}
+
+TEST(PostgresStore, TellsTheDoctor) {
+  const TestSchema schema;
+  const auto store = open_postgres(schema.url());
+  const auto session = store->open_session({.label = "test"});
+  std::map<std::string, std::string> facts;
+  for (const auto& [name, value] : store->facts()) facts[name] = value;
+  EXPECT_EQ(facts["kind"], "postgres");
+  EXPECT_EQ(facts["schema name"], schema.name());
+  EXPECT_EQ(facts["schema"], "1");
+  EXPECT_EQ(facts["sessions"], "1");
+  EXPECT_EQ(facts["fsync"], "off");
+  EXPECT_EQ(facts["pooler"], "no");
+}
+
+TEST(PostgresStore, RefusesKeysThatAreTooLong) {
+  const TestSchema schema;
+  const auto store = open_postgres(schema.url());
+  EXPECT_THROW(store->apply(txn({}, {Write::put(std::string(2601, 'k'), "")})), BadRequest);
+  store->apply(txn({}, {Write::put(std::string(2600, '\xff'), "v")}));
+  EXPECT_EQ(store->apply(txn({}, {}, {Range{}})).reads.at(0).size(), 1U);
+}
+
+// Views are read with any tool; so is a fence in a transaction of the user's own.
+TEST(PostgresStore, HasViewsAndAFence) {
+  const TestSchema schema;
+  TestServer& server = TestServer::instance();
+  const auto store = open_postgres(schema.url());
+  const auto session = store->open_session({.label = "demo"});
+  const std::string row = R"({"session":")" + session->id() +
+                          R"(","claims":[["book/3"]],"owner":"me","since":1700000000000000000})";
+  store->apply(txn({}, {Write::append("\x01x", row)}));
+  store->apply(txn({}, {Write::append("\x01x", row)}));
+  const std::string from = " FROM " + schema.name() + ".";
+  EXPECT_EQ(server.sql("SELECT path||' '||owner||' '||label" + from + "holders"), "book/3 me demo");
+  EXPECT_EQ(server.sql("SELECT count(*)" + from + "waiters"), "1");
+  EXPECT_EQ(server.sql("SELECT alive" + from + "sessions"), "t");
+  const std::string fence = "SELECT " + schema.name() + ".fence(key)" + from + "entry";
+  EXPECT_NO_THROW(server.sql(fence));
+  EXPECT_THROW(server.sql("SELECT " + schema.name() + ".fence('gone')"), std::runtime_error);
+}
+
+TEST(PostgresUrl, IsShownWithoutSecrets) {
+  EXPECT_EQ(shown_url("postgres://me:secret@host:5433/shop?sslpassword=secret"),
+            "postgres://me@host:5433/shop");
+  EXPECT_EQ(shown_url("postgres://me:secret@host/shop?no_such_word=1"), "postgres://...@host/shop");
+  EXPECT_EQ(shown_url("mysql://me:secret@host/shop"), "mysql://...@host/shop");
+  EXPECT_EQ(shown_url("mysql://host/shop?password=secret"), "mysql://host/shop");
+  EXPECT_EQ(shown_url("sqlite:app.db"), "sqlite:app.db");
+}
+
+}  // namespace
+}  // namespace tenure::postgres

@@ -1,0 +1,254 @@
+// statements.hpp: the tables of a store, and the two routines that an apply is one call of.
+//
+// In all of these texts @ stands for the schema's quoted name.
+//
+//   head     one row: the newest revision. Whoever writes updates it first, so that commits are in
+//            the order of revisions, and whoever holds its lock sees all earlier ones.
+//   marker   unlogged, so a crash of the server, or of one backend, empties it: then relaxed
+//            commits may have been lost, and the epoch is raised. It names its own table, so that a
+//            dump that was restored elsewhere does not count as the same store.
+//   entry    keys and values
+//   session  until when each session lives, on the server's clock
+//
+// change() is a procedure, so that it commits by itself: the lock on `head` is never held while
+// the server waits for more from a client, which may have been stopped or cut off in the middle.
+// Isolation is set in it, whatever the server's default: every statement after the update of
+// `head` must see what was committed while that waited. The commit is a relaxed one, which gives
+// the lock back without waiting for the disk; the message to nobody that follows it is a commit as
+// well, and a durable one, which all before it in the log then are too.
+//
+// look() is for what only reads: a stable function runs on the snapshot of the statement that calls
+// it, whatever the isolation.
+//
+// Whoever wants to be told of changes holds an advisory lock, shared. The writer tries to have it
+// alone, until its commit: either it can't, and notifies, or the watcher gets its lock after the
+// commit, and then sees it.
+//
+// take() leaves the order of what it found to the caller, who has to sort it.
+#pragma once
+
+namespace tenure::postgres {
+
+inline constexpr int schema_version = 1;
+// A revision is epoch << count_bits | count, as in the SQL below.
+inline constexpr unsigned count_bits = 30;
+// First of the two numbers of our advisory locks ("TNUR"); the other is the schema's.
+inline constexpr int advisory_class = 0x544e5552;
+
+inline constexpr const char* tables_sql = R"sql(
+CREATE TABLE @.meta(name text PRIMARY KEY, value text NOT NULL);
+CREATE TABLE @.head(revision bigint NOT NULL) WITH (autovacuum_vacuum_scale_factor=0,
+  autovacuum_vacuum_threshold=1000);
+CREATE UNLOGGED TABLE @.marker(own oid NOT NULL);
+CREATE TABLE @.entry(
+  key bytea PRIMARY KEY,
+  value bytea NOT NULL,
+  created bigint NOT NULL,
+  changed bigint NOT NULL
+) WITH (autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=1000);
+CREATE TABLE @.session(id text PRIMARY KEY, deadline timestamptz NOT NULL);
+INSERT INTO @.head VALUES (0);
+INSERT INTO @.meta VALUES ('version', '1');
+)sql";
+
+// Most ranges ask for one entry, the first or the last: a small query each is a quarter of what one
+// large query over all of them costs.
+inline constexpr const char* take_sql = R"sql(
+CREATE FUNCTION @.take(
+  froms bytea[], tos bytea[], limits bigint[], skips bigint[], backwards boolean[], stamps bytea[],
+  OUT places bigint[], OUT keys bytea[], OUT vals bytea[], OUT made bigint[], OUT put bigint[])
+LANGUAGE plpgsql STABLE AS $body$
+DECLARE
+  got record;
+BEGIN
+  FOR i IN 1 .. cardinality(froms) LOOP
+    IF limits[i] = 1 AND skips[i] = 0 THEN
+      IF NOT backwards[i] THEN
+        SELECT e.key, e.value, e.created, e.changed INTO got FROM @.entry AS e
+          WHERE e.key >= froms[i] AND e.key < tos[i]
+            AND (stamps[i] IS NULL OR length(e.key) < 8
+                 OR substr(e.key, length(e.key) - 7) < stamps[i])
+          ORDER BY e.key LIMIT 1;
+      ELSE
+        SELECT e.key, e.value, e.created, e.changed INTO got FROM @.entry AS e
+          WHERE e.key >= froms[i] AND e.key < tos[i]
+            AND (stamps[i] IS NULL OR length(e.key) < 8
+                 OR substr(e.key, length(e.key) - 7) < stamps[i])
+          ORDER BY e.key DESC LIMIT 1;
+      END IF;
+      CONTINUE WHEN NOT FOUND;
+      places := places || i::bigint;
+      keys := keys || got.key;
+      vals := vals || got.value;
+      made := made || got.created;
+      put := put || got.changed;
+    ELSE
+      SELECT array_fill(i::bigint, ARRAY[count(*)::int]) AS place, array_agg(one.key) AS key,
+             array_agg(one.value) AS value, array_agg(one.created) AS created,
+             array_agg(one.changed) AS changed
+      INTO got FROM (
+        (SELECT e.key, e.value, e.created, e.changed FROM @.entry AS e
+         WHERE NOT backwards[i] AND e.key >= froms[i] AND e.key < tos[i]
+           AND (stamps[i] IS NULL OR length(e.key) < 8
+                OR substr(e.key, length(e.key) - 7) < stamps[i])
+         ORDER BY e.key LIMIT limits[i] OFFSET skips[i])
+        UNION ALL
+        (SELECT e.key, e.value, e.created, e.changed FROM @.entry AS e
+         WHERE backwards[i] AND e.key >= froms[i] AND e.key < tos[i]
+           AND (stamps[i] IS NULL OR length(e.key) < 8
+                OR substr(e.key, length(e.key) - 7) < stamps[i])
+         ORDER BY e.key DESC LIMIT limits[i] OFFSET skips[i])) AS one(key, value, created, changed);
+      CONTINUE WHEN got.key IS NULL;
+      places := places || got.place;
+      keys := keys || got.key;
+      vals := vals || got.value;
+      made := made || got.created;
+      put := put || got.changed;
+    END IF;
+  END LOOP;
+END $body$;
+)sql";
+
+inline constexpr const char* judge_sql = R"sql(
+CREATE FUNCTION @.judge(kinds bigint[], froms bytea[], tos bytea[], revisions bigint[])
+RETURNS boolean LANGUAGE plpgsql STABLE AS $body$
+DECLARE
+  seen bigint;
+BEGIN
+  FOR i IN 1 .. cardinality(kinds) LOOP
+    IF kinds[i] = 3 THEN
+      PERFORM FROM @.entry AS e
+        WHERE e.key >= froms[i] AND e.key < tos[i] AND e.changed > revisions[i] LIMIT 1;
+      IF FOUND THEN RETURN false; END IF;
+    ELSE
+      SELECT e.changed INTO seen FROM @.entry AS e WHERE e.key = froms[i];
+      IF (kinds[i] = 0) = FOUND OR (kinds[i] = 2 AND seen <> revisions[i]) THEN
+        RETURN false;
+      END IF;
+    END IF;
+  END LOOP;
+  RETURN true;
+END $body$;
+)sql";
+
+inline constexpr const char* look_sql = R"sql(
+CREATE FUNCTION @.look(
+  kinds bigint[], guard_froms bytea[], guard_tos bytea[], revisions bigint[],
+  froms bytea[], tos bytea[], limits bigint[], skips bigint[], backwards boolean[], stamps bytea[],
+  OUT committed boolean, OUT revision bigint, OUT clock bigint,
+  OUT places bigint[], OUT keys bytea[], OUT vals bytea[], OUT made bigint[], OUT put bigint[])
+LANGUAGE plpgsql STABLE AS $body$
+BEGIN
+  committed := @.judge(kinds, guard_froms, guard_tos, revisions);
+  SELECT h.revision INTO revision FROM @.head AS h;
+  IF cardinality(froms) > 0 THEN
+    SELECT t.places, t.keys, t.vals, t.made, t.put INTO places, keys, vals, made, put
+    FROM @.take(froms, tos, limits, skips, backwards, array_replace(stamps,
+      '\xffffffffffffffff', NULL)) AS t;
+  END IF;
+  clock := extract(epoch FROM clock_timestamp()) * 1000000000;
+END $body$;
+)sql";
+
+inline constexpr const char* change_sql = R"sql(
+CREATE PROCEDURE @.change(
+  kinds bigint[], guard_froms bytea[], guard_tos bytea[], revisions bigint[],
+  removes bytea[], put_keys bytea[], put_values bytea[], append_keys bytea[], append_values bytea[],
+  froms bytea[], tos bytea[], limits bigint[], skips bigint[], backwards boolean[], stamps bytea[],
+  durable boolean,
+  INOUT committed boolean, INOUT revision bigint, INOUT clock bigint,
+  INOUT places bigint[], INOUT keys bytea[], INOUT vals bytea[], INOUT made bigint[],
+  INOUT put bigint[])
+LANGUAGE plpgsql AS $body$
+DECLARE
+  self bytea;
+BEGIN
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    ROLLBACK;
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  END IF;
+  IF current_setting('enable_seqscan') = 'on' THEN
+    PERFORM set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+            set_config('jit', 'off', true);
+  END IF;
+  LOOP
+    UPDATE @.head AS h SET revision = h.revision + 1
+      WHERE EXISTS (SELECT FROM @.marker AS m WHERE m.own = m.tableoid)
+      RETURNING h.revision INTO revision;
+    EXIT WHEN FOUND;
+    CALL @.raise_epoch();
+  END LOOP;
+  committed := @.judge(kinds, guard_froms, guard_tos, revisions);
+  IF committed THEN
+    self := int8send(revision);
+    IF cardinality(removes) = 1 THEN
+      DELETE FROM @.entry AS e WHERE e.key = removes[1];
+    ELSIF cardinality(removes) > 0 THEN
+      DELETE FROM @.entry AS e WHERE e.key = ANY (removes);
+    END IF;
+    IF cardinality(append_keys) = 1 THEN
+      INSERT INTO @.entry VALUES (append_keys[1] || self, append_values[1], revision, revision);
+    ELSIF cardinality(append_keys) > 0 THEN
+      INSERT INTO @.entry SELECT w.key || self, w.value, revision, revision
+        FROM unnest(append_keys, append_values) AS w(key, value);
+    END IF;
+    IF cardinality(put_keys) > 0 THEN
+      INSERT INTO @.entry AS e SELECT w.key, w.value, revision, revision
+        FROM unnest(put_keys, put_values) AS w(key, value)
+        ON CONFLICT (key) DO UPDATE SET value = excluded.value, changed = excluded.changed;
+    END IF;
+    IF NOT pg_try_advisory_xact_lock(1414419794, '@'::regnamespace::oid::int) THEN
+      PERFORM @.tell(revision, removes || put_keys, append_keys);
+    END IF;
+  ELSE
+    UPDATE @.head AS h SET revision = h.revision - 1 RETURNING h.revision INTO revision;
+  END IF;
+  IF cardinality(froms) > 0 THEN
+    SELECT t.places, t.keys, t.vals, t.made, t.put INTO places, keys, vals, made, put
+    FROM @.take(froms, tos, limits, skips, backwards, array_replace(stamps,
+      '\xffffffffffffffff', self)) AS t;
+  END IF;
+  clock := extract(epoch FROM clock_timestamp()) * 1000000000;
+  PERFORM set_config('synchronous_commit', 'off', true);
+  COMMIT;
+  IF durable AND committed THEN
+    PERFORM set_config('synchronous_commit', replace(current_setting('synchronous_commit'),
+      'off', 'on'), true), pg_logical_emit_message(true, 'tenure', '');
+  END IF;
+END $body$;
+)sql";
+
+// Payloads are short: of more keys than fit, anything may have changed.
+inline constexpr const char* tell_sql = R"sql(
+CREATE FUNCTION @.tell(revision bigint, keys bytea[], prefixes bytea[]) RETURNS void
+LANGUAGE plpgsql AS $body$
+DECLARE
+  told text;
+BEGIN
+  SELECT string_agg(encode(key, 'hex'), ' ') INTO told
+  FROM (SELECT unnest(keys) AS key
+        UNION ALL SELECT prefix || int8send(revision) FROM unnest(prefixes) AS prefix) AS changed;
+  IF length(told) > 7000 THEN told := '*'; END IF;
+  PERFORM pg_notify('tenure ' || '@'::regnamespace::oid, revision || ' ' || told);
+END $body$;
+)sql";
+
+// Durable before any revision of it is given. Plus two: a count that ran over has taken the next
+// one, perhaps in a relaxed commit that was lost.
+inline constexpr const char* raise_sql = R"sql(
+CREATE PROCEDURE @.raise_epoch() LANGUAGE plpgsql AS $body$
+BEGIN
+  PERFORM set_config('synchronous_commit', replace(current_setting('synchronous_commit'),
+    'off', 'on'), true);
+  UPDATE @.head AS h SET revision = h.revision;
+  IF NOT EXISTS (SELECT FROM @.marker AS m WHERE m.own = m.tableoid) THEN
+    UPDATE @.head AS h SET revision = greatest((h.revision >> 30) + 2,
+      extract(epoch FROM clock_timestamp())::bigint) << 30;
+    DELETE FROM @.marker;
+    INSERT INTO @.marker VALUES ('@.marker'::regclass);
+  END IF;
+  COMMIT AND CHAIN;
+END $body$;
+)sql";
+
+}  // namespace tenure::postgres

@@ -1,0 +1,166 @@
+#include "store/postgres/url.hpp"
+
+#include <libpq-fe.h>
+
+#include <array>
+#include <memory>
+#include <utility>
+
+#include "tenure/error.hpp"
+
+namespace tenure::postgres {
+namespace {
+
+struct FreeOptions {
+  void operator()(PQconninfoOption* options) const noexcept { PQconninfoFree(options); }
+};
+struct FreeText {
+  void operator()(char* text) const noexcept { PQfreemem(text); }
+};
+
+// A peer that is gone without a word is noticed after 15 seconds of silence, or when what was sent
+// to it was not acknowledged for 10. A standby is not where tickets can be written.
+constexpr std::array<std::pair<const char*, const char*>, 8> defaults = {{
+    {"connect_timeout", "5"},
+    {"keepalives", "1"},
+    {"keepalives_idle", "5"},
+    {"keepalives_interval", "5"},
+    {"keepalives_count", "2"},
+    {"tcp_user_timeout", "10000"},
+    {"target_session_attrs", "read-write"},
+    {"fallback_application_name", "tenure"},
+}};
+
+// What libpq quotes may be a part of the password.
+std::string without_quotes(std::string_view text) {
+  std::string plain;
+  bool inside = false;
+  for (const char c : text) {
+    if (c == '"') {
+      inside = !inside;
+      if (inside) plain += "...";
+    } else if (!inside && c != '\n') {
+      plain += c;
+    }
+  }
+  return plain;
+}
+
+void take_own(Target& target, std::string_view parameter) {
+  const std::size_t equals = parameter.find('=');
+  const std::string_view name = parameter.substr(0, equals);
+  const std::string_view value =
+      equals == std::string_view::npos ? std::string_view{} : parameter.substr(equals + 1);
+  if (name != "tenure_schema") {
+    throw Error("the PostgreSQL URL has a parameter '" + std::string{name} +
+                "': the only one of Tenure's own is tenure_schema");
+  }
+  if (value.empty() || value.size() > max_schema_size ||
+      value.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") !=
+          std::string_view::npos) {
+    throw Error("tenure_schema in the PostgreSQL URL must be of 1 to " +
+                std::to_string(max_schema_size) + " letters, digits, '_' and '-'");
+  }
+  target.schema = value;
+}
+
+// The URL without our own parameters, which libpq would refuse.
+std::string for_libpq(Target& target, std::string_view url) {
+  const std::size_t mark = url.find('?');
+  std::string rest{url.substr(0, mark)};
+  if (mark == std::string_view::npos) return rest;
+  char separator = '?';
+  for (std::string_view query = url.substr(mark + 1); !query.empty();) {
+    const std::size_t end = query.find('&');
+    const std::string_view one = query.substr(0, end);
+    query = end == std::string_view::npos ? std::string_view{} : query.substr(end + 1);
+    if (one.starts_with("tenure_")) {
+      take_own(target, one);
+    } else {
+      (rest += std::exchange(separator, '&')) += one;
+    }
+  }
+  return rest;
+}
+
+std::string show(const Target& target) {
+  const auto value = [&](std::string_view name) -> std::string {
+    for (std::size_t i = 0; i < target.names.size(); ++i) {
+      if (target.names[i] == name) return target.values[i];
+    }
+    return {};
+  };
+  std::string text = "postgres://";
+  if (const std::string user = value("user"); !user.empty()) (text += user) += '@';
+  text += value("host").empty() ? value("hostaddr") : value("host");
+  if (const std::string port = value("port"); !port.empty()) (text += ':') += port;
+  if (const std::string name = value("dbname"); !name.empty()) (text += '/') += name;
+  return text;
+}
+
+}  // namespace
+
+std::string Target::quoted_schema() const { return '"' + schema + '"'; }
+
+std::string Target::in_schema(std::string_view sql) const {
+  std::string text;
+  for (const char c : sql) {
+    if (c == '@') {
+      text += quoted_schema();
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+std::string Target::hide(std::string text) const {
+  for (const std::string& secret : secrets) {
+    for (std::size_t at = 0; (at = text.find(secret, at)) != std::string::npos;) {
+      text.replace(at, secret.size(), "***");
+      at += 3;
+    }
+  }
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  for (std::size_t at = 0; (at = text.find_first_of("\n\t", at)) != std::string::npos;) {
+    text.replace(at, text.find_first_not_of("\n\t ", at) - at, "; ");
+  }
+  return text;
+}
+
+bool is_postgres_url(std::string_view url) noexcept {
+  return url.starts_with("postgres://") || url.starts_with("postgresql://");
+}
+
+Target parse_url(std::string_view url) {
+  Target target;
+  target.schema = default_schema;
+  const std::string plain = for_libpq(target, url);
+  char* reason = nullptr;
+  const std::unique_ptr<PQconninfoOption, FreeOptions> options{
+      PQconninfoParse(plain.c_str(), &reason)};
+  const std::unique_ptr<char, FreeText> text{reason};
+  if (!options) {
+    throw Error("the PostgreSQL URL can't be read (" + without_quotes(text ? text.get() : "") +
+                "): write postgres://user:password@host:port/database?parameter=value, with %XX "
+                "for every character that means something in a URL");
+  }
+  const auto set = [&](const char* name, const char* value) {
+    target.names.emplace_back(name);
+    target.values.emplace_back(value);
+  };
+  for (const PQconninfoOption* one = options.get(); one->keyword != nullptr; ++one) {
+    if (one->val == nullptr || *one->val == '\0') continue;
+    set(one->keyword, one->val);
+    if (*one->dispchar == '*') target.secrets.emplace_back(one->val);
+  }
+  for (const auto& [name, value] : defaults) {
+    bool there = false;
+    for (const std::string& given : target.names) there = there || given == name;
+    if (!there) set(name, value);
+  }
+  target.shown = show(target);
+  return target;
+}
+
+}  // namespace tenure::postgres

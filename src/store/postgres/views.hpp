@@ -1,0 +1,101 @@
+// views.hpp: what others may use of the schema: plain SQL views of who holds what, and a fence for
+// transactions of the program's own. @ stands for the schema.
+//
+//   SELECT path, owner, host, pid FROM tenure.holders;
+//
+// They read the JSON of Tenure's own entries, as store/sqlite/views.hpp has it. A schema keeps the
+// views that it was made with: a change needs a new version.
+#pragma once
+
+namespace tenure::postgres {
+
+// Inside a transaction of the user's own: fails when the entry is not there, or was changed after
+// it was seen, and keeps it as it is until the end of the transaction. Writers of the store wait
+// for that end, so such a transaction should be short.
+inline constexpr const char* fence_sql = R"sql(
+CREATE FUNCTION @.fence(entry_key bytea, seen bigint DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql AS $body$
+BEGIN
+  PERFORM FROM @.entry AS e WHERE e.key = entry_key AND (seen IS NULL OR e.changed = seen)
+    FOR KEY SHARE;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'tenure: what this transaction relies on is not held any more'
+      USING ERRCODE = 'object_not_in_prerequisite_state';
+  END IF;
+END $body$;
+)sql";
+
+inline constexpr const char* views_sql = R"sql(
+CREATE FUNCTION @.body(value bytea) RETURNS jsonb LANGUAGE plpgsql STABLE AS $body$
+BEGIN
+  RETURN convert_from(value, 'UTF8')::jsonb;
+EXCEPTION WHEN OTHERS THEN
+  RETURN NULL;
+END $body$;
+
+CREATE FUNCTION @.moment(ns text) RETURNS timestamptz LANGUAGE sql STABLE AS
+  $body$ SELECT to_timestamp(ns::numeric / 1e9) $body$;
+
+CREATE VIEW @.sessions AS
+SELECT e.session,
+       e.body ->> 'host' AS host,
+       (e.body ->> 'pid')::bigint AS pid,
+       e.body ->> 'label' AS label,
+       @.moment(e.body ->> 'since') AS since,
+       s.deadline,
+       coalesce(s.deadline > clock_timestamp(), false) AS alive
+FROM (SELECT encode(substr(key, 2), 'escape') AS session, @.body(value) AS body FROM @.entry
+      WHERE key >= '\x03' AND key < '\x04') AS e
+LEFT JOIN @.session AS s ON s.id = e.session
+WHERE e.body IS NOT NULL;
+
+CREATE VIEW @.ticket_rows AS
+SELECT coalesce((body ->> 'number')::bigint, created) AS token, body
+FROM (SELECT created, @.body(value) AS body FROM @.entry
+      WHERE key >= '\x01' AND key < '\x03') AS rows
+WHERE jsonb_typeof(body -> 'claims') = 'array';
+
+CREATE VIEW @.claims AS
+SELECT token,
+       claim.number - 1 AS number,
+       claim.value ->> 0 AS path,
+       claim.value ->> 1 AS in_group,
+       (claim.value ->> 2)::bigint AS permits
+FROM @.ticket_rows, jsonb_array_elements(body -> 'claims') WITH ORDINALITY AS claim(value, number);
+
+CREATE VIEW @.tickets AS
+WITH all_claims AS MATERIALIZED (SELECT * FROM @.claims),
+blocked AS MATERIALIZED (
+  SELECT DISTINCT mine.token
+  FROM all_claims AS mine JOIN all_claims AS other ON other.token < mine.token
+  WHERE (mine.in_group IS NULL OR other.in_group IS NULL OR mine.in_group <> other.in_group)
+    AND (mine.path = other.path OR mine.path = '/' OR other.path = '/'
+         OR starts_with(mine.path, other.path || '/')
+         OR starts_with(other.path, mine.path || '/'))
+  UNION
+  SELECT mine.token
+  FROM all_claims AS mine
+  WHERE mine.permits <= (SELECT count(DISTINCT other.token) FROM all_claims AS other
+                         WHERE other.token < mine.token AND other.path = mine.path
+                           AND other.in_group = mine.in_group))
+SELECT ticket.token,
+       claim.path,
+       coalesce(claim.in_group, 'exclusive') AS mode,
+       claim.permits AS "limit",
+       ticket.body ->> 'owner' AS owner,
+       session.host,
+       session.pid,
+       coalesce(ticket.body ->> 'label', session.label) AS label,
+       @.moment(ticket.body ->> 'since') AS since,
+       @.moment(ticket.body ->> 'deadline') AS deadline,
+       ticket.token NOT IN (SELECT token FROM blocked) AS granted
+FROM @.ticket_rows AS ticket
+JOIN all_claims AS claim ON claim.token = ticket.token
+LEFT JOIN @.sessions AS session ON session.session = ticket.body ->> 'session'
+ORDER BY ticket.token, claim.number;
+
+CREATE VIEW @.holders AS SELECT * FROM @.tickets WHERE granted;
+CREATE VIEW @.waiters AS SELECT * FROM @.tickets WHERE NOT granted;
+)sql";
+
+}  // namespace tenure::postgres

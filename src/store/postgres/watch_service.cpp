@@ -1,0 +1,287 @@
+// The thread of Watches: listens, looks sessions up, and calls notices.
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <tuple>
+#include <utility>
+
+#include "store/postgres/sessions.hpp"
+#include "store/postgres/statements.hpp"
+#include "store/postgres/watches.hpp"
+
+namespace tenure::postgres {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::int64_t second_ns = 1'000'000'000;
+// With nobody to tell, writers are let off after this.
+constexpr std::int64_t idle_ns = 5 * second_ns;
+constexpr std::chrono::milliseconds first_pause = 20ms;
+constexpr std::chrono::milliseconds longest_pause = 1s;
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 0;
+}
+
+std::string from_hex(std::string_view hex) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
+    bytes += static_cast<char>((hex_digit(hex[i]) * 16) + hex_digit(hex[i + 1]));
+  }
+  return bytes;
+}
+
+// "REVISION KEY KEY …", in hexadecimal digits, or "REVISION *".
+template <typename Change>
+Change change_in(std::string_view payload) {
+  Change change;
+  const auto parsed =
+      std::from_chars(payload.data(), payload.data() + payload.size(), change.revision.value);
+  payload.remove_prefix(static_cast<std::size_t>(parsed.ptr - payload.data()));
+  while (!payload.empty()) {
+    payload.remove_prefix(1);
+    const std::size_t end = std::min(payload.find(' '), payload.size());
+    const std::string_view word = payload.substr(0, end);
+    if (word == "*") {
+      change.anything = true;
+    } else {
+      change.keys.push_back(from_hex(word));
+    }
+    payload.remove_prefix(end);
+  }
+  return change;
+}
+
+}  // namespace
+
+void Watches::serve() {
+  Lock lock{mutex_};
+  service_id_ = std::this_thread::get_id();
+  while (!stopping_) {
+    listen();
+    hear();
+    look_at_timers();
+    look_at_sessions();
+    if (stopping_) break;
+    if (!ready_.empty()) {
+      run_ready();
+    } else {
+      sleep();
+    }
+  }
+  lock.unlock();
+  connection_.reset();
+}
+
+void Watches::run_ready() {
+  const std::unique_ptr<Armed> next = std::move(ready_.front());
+  ready_.pop_front();
+  running_ = next->id;
+  mutex_.unlock();
+  next->notice();
+  next->notice = nullptr;  // What it captured may take the watch back: that must not wait for us.
+  mutex_.lock();
+  running_ = 0;
+  ran_.notify_all();
+}
+
+void Watches::look_at_timers() {
+  if (timers_.empty()) return;
+  mutex_.unlock();
+  Instant now{};
+  try {
+    now = engine_->estimate();
+  } catch (const Error&) {
+    now = {};
+  }
+  mutex_.lock();
+  while (!timers_.empty() && timers_.begin()->first <= now) make_ready(timers_.begin()->second);
+}
+
+// --- listening
+
+// LISTEN counts from the commit of its transaction, and the lock must be had before the look.
+void Watches::start_listening() {
+  if (!connection_) connection_ = engine_->connect(0ms);
+  if (connection_->pooled()) return;
+  connection_->execute("LISTEN \"" + engine_->channel() + '"');
+  connection_->execute("SELECT pg_advisory_lock_shared(" + std::to_string(advisory_class) + "," +
+                       std::to_string(static_cast<std::int32_t>(engine_->schema_number())) + ')');
+}
+
+void Watches::stop_listening() {
+  connection_->execute("UNLISTEN *");
+  connection_->execute("SELECT pg_advisory_unlock_shared(" + std::to_string(advisory_class) + "," +
+                       std::to_string(static_cast<std::int32_t>(engine_->schema_number())) + ')');
+}
+
+void Watches::lose_connection() {
+  connection_.reset();
+  was_lost_ = was_lost_ || known_from_.has_value();
+  known_from_.reset();
+  recent_.clear();
+  pause_ = std::clamp(pause_ * 2, first_pause, longest_pause);
+  retry_at_ = boot_ns() + std::chrono::nanoseconds{pause_}.count();
+}
+
+void Watches::listen() {
+  const std::int64_t now = boot_ns();
+  if (wanted()) idle_since_ = now;
+  if (engine_->pooled() && connection_ == nullptr) {
+    read_slowly();
+    return;
+  }
+  if (known_from_) {
+    if (now - idle_since_ < idle_ns) return;
+    known_from_.reset();
+    recent_.clear();
+    mutex_.unlock();
+    try {
+      stop_listening();
+    } catch (const Error&) {
+      connection_.reset();
+    }
+    mutex_.lock();
+    return;
+  }
+  if (!wanted() || now < retry_at_) return;
+  mutex_.unlock();
+  std::optional<Revision> newest;
+  try {
+    start_listening();
+    if (connection_->pooled()) {
+      connection_.reset();
+    } else {
+      const Result head =
+          connection_->execute(engine_->target().in_schema("SELECT revision FROM @.head"));
+      newest = Revision{std::stoull(head.text(0, 0))};
+    }
+  } catch (const Error&) {
+    mutex_.lock();
+    lose_connection();
+    return;
+  }
+  mutex_.lock();
+  pause_ = 0ms;
+  if (!newest) return;
+  known_from_ = newest;
+  if (std::exchange(was_lost_, false)) {
+    tell_all();
+    return;
+  }
+  Ids due;
+  for (const auto& [id, armed] : armed_) {
+    if (changed_since(armed->what)) due.push_back(id);
+  }
+  make_ready(due);
+}
+
+void Watches::hear() {
+  if (!connection_ || !known_from_) return;
+  mutex_.unlock();
+  const bool well = connection_->consume();
+  std::vector<Change> changes;
+  while (const auto told = connection_->notification()) {
+    changes.push_back(change_in<Change>(told->payload));
+  }
+  mutex_.lock();
+  for (Change& change : changes) {
+    changed(change);
+    recent_.push_back(std::move(change));
+    if (recent_.size() > max_recent) {
+      known_from_ = std::max(*known_from_, recent_.front().revision);
+      recent_.pop_front();
+    }
+  }
+  if (!well) lose_connection();
+}
+
+void Watches::read_slowly() {
+  if (!wanted() || boot_ns() < read_at_) return;
+  read_at_ = boot_ns() + second_ns;
+  mutex_.unlock();
+  Revision newest;
+  try {
+    newest = engine_->apply({}).revision;
+  } catch (const Error&) {
+    mutex_.lock();
+    return;
+  }
+  mutex_.lock();
+  Ids due;
+  for (const auto& [id, armed] : armed_) {
+    if (!armed->what.ranges.empty() && armed->what.after < newest) due.push_back(id);
+  }
+  make_ready(due);
+  for (auto& [session, watched] : by_session_) watched.look_at = 0;
+}
+
+// --- sessions
+
+// Only once changes are heard of: a session that ends after the look is then told.
+void Watches::look_at_sessions() {
+  if (by_session_.empty() || !(known_from_ || engine_->pooled())) return;
+  const std::int64_t now = boot_ns();
+  std::vector<std::string> due;
+  for (auto& [session, watched] : by_session_) {
+    if (watched.look_at > now) continue;
+    watched.look_at = now + second_ns;  // Where the look fails.
+    due.push_back(session);
+  }
+  for (const std::string& session : due) {
+    mutex_.unlock();
+    std::optional<std::chrono::nanoseconds> left;
+    try {
+      left = sessions_->left(session);
+    } catch (const Error&) {
+      mutex_.lock();
+      continue;
+    }
+    mutex_.lock();
+    const auto at = by_session_.find(session);
+    if (at == by_session_.end()) continue;
+    if (left->count() <= 0) {
+      make_ready(Ids{at->second.ids});
+    } else if (at->second.look_at != 0) {
+      at->second.look_at = boot_ns() + left->count() + second_ns / 20;
+    }
+  }
+}
+
+void Watches::sleep() {
+  std::int64_t until = boot_ns() + (60 * second_ns);
+  const bool heard = known_from_.has_value();
+  if (heard) until = std::min(until, idle_since_ + idle_ns);
+  if (!heard && wanted()) until = std::min(until, engine_->pooled() ? read_at_ : retry_at_);
+  for (const auto& [session, watched] : by_session_) {
+    if (heard || engine_->pooled()) until = std::min(until, watched.look_at);
+  }
+  std::int64_t nap = until - boot_ns();
+  const std::optional<Instant> first =
+      timers_.empty() ? std::nullopt : std::optional{timers_.begin()->first};
+  const int socket = heard && connection_ ? connection_->socket() : -1;
+  mutex_.unlock();
+  if (first) {
+    try {
+      nap = std::min<std::int64_t>(nap, (*first - engine_->estimate()).count());
+    } catch (const Error&) {
+      nap = std::min(nap, second_ns);
+    }
+    nap = std::min(nap, second_ns);  // poll() does not count while the machine sleeps.
+  }
+  std::array<pollfd, 2> two{{{.fd = bell_, .events = POLLIN, .revents = 0},
+                             {.fd = socket, .events = POLLIN, .revents = 0}}};
+  nap = std::max<std::int64_t>(nap, 0);
+  const timespec limit{.tv_sec = nap / second_ns, .tv_nsec = nap % second_ns};
+  ::ppoll(two.data(), two.size(), &limit, nullptr);
+  std::uint64_t rung = 0;
+  std::ignore = ::read(bell_, &rung, sizeof rung);
+  mutex_.lock();
+}
+
+}  // namespace tenure::postgres
