@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "store/session_entry.hpp"
-#include "store/sqlite/threads.hpp"
+#include "store/threads.hpp"
 
 namespace tenure::postgres {
 namespace {
@@ -116,8 +116,8 @@ std::int64_t Sessions::next_renewal(std::chrono::milliseconds ttl) {
 
 void Sessions::start() {
   if (renewer_.joinable() || stopping_) return;
-  renewer_ = sqlite::quiet_thread([self = shared_from_this()] { self->renew_all(); });
-  counter_ = sqlite::quiet_thread([self = shared_from_this()] { self->count_down(); });
+  renewer_ = stores::quiet_thread([self = shared_from_this()] { self->renew_all(); });
+  counter_ = stores::quiet_thread([self = shared_from_this()] { self->count_down(); });
 }
 
 void Sessions::renew_all() {
@@ -190,7 +190,7 @@ void Sessions::count_down() {
 // Stop callbacks are the program's own code: they get a thread.
 void Sessions::lose(const std::string& id) {
   const auto at = own_.find(id);
-  sqlite::quiet_thread([lost = std::move(at->second.lost)]() mutable {
+  stores::quiet_thread([lost = std::move(at->second.lost)]() mutable {
     lost.request_stop();
   }).detach();
   own_.erase(at);
