@@ -146,16 +146,17 @@ void Sessions::renew(const std::string& id, Own own) {
   bool renewed = false;
   std::int64_t sent = 0;
   try {
-    if (!connection_ || connection_->stale()) connection_ = engine_->connect(0ms);
+    if (connection_ && connection_->stale()) lose_connection();
+    if (!connection_) connection_ = engine_->connect(0ms);
     sent = boot_ns();
     const Result result = connection_->call(renew_, of(id, own.ttl), own.ttl / 4);
     dead = result.rows() == 0;
     renewed = !dead;
     if (renewed) engine_->saw_clock(result.number(0, 0), sent);
   } catch (const Failed& failed) {
-    if (failed.broken()) connection_.reset();
+    if (failed.broken()) lose_connection();
   } catch (const Error&) {
-    connection_.reset();
+    lose_connection();
   }
   const Lock lock{mutex_};
   const auto at = own_.find(id);
@@ -169,6 +170,11 @@ void Sessions::renew(const std::string& id, Own own) {
     at->second.renew_at =
         boot_ns() + std::clamp<std::int64_t>(own.ttl.count() / 40, 10, 250) * ms_ns;
   }
+}
+
+void Sessions::lose_connection() {
+  connection_.reset();
+  engine_->doubt();
 }
 
 void Sessions::count_down() {
