@@ -28,6 +28,7 @@ namespace tenure::postgres {
 
 class ServerClock {
  public:
+  // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): three readings of clocks.
   void saw(std::int64_t server, std::int64_t sent, std::int64_t received) noexcept {
     const std::int64_t old = offset_.load();
     const std::int64_t low = server - received;

@@ -27,6 +27,7 @@ namespace tenure::postgres {
 // A call that failed.
 class Failed : public Error {
  public:
+  // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): as they are asked for below.
   Failed(const std::string& message, std::string state, bool broken, bool sent)
       : Error(message), state_(std::move(state)), broken_(broken), sent_(sent) {}
   // Its SQLSTATE; empty where the server said none.

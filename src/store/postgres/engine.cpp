@@ -55,9 +55,11 @@ std::string advice(const Failed& failed) {
 
 Engine::Engine(Target target)
     : target_(std::make_shared<const Target>(std::move(target))),
-      look_{"tenure_look", target_->in_schema("SELECT * FROM @.look(" + numbered(1, 10) + ')')},
-      change_{"tenure_change", target_->in_schema("CALL @.change(" + numbered(1, 16) +
-                                                  ",NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL)")} {
+      look_{.name = "tenure_look",
+            .sql = target_->in_schema("SELECT * FROM @.look(" + numbered(1, 10) + ')')},
+      change_{.name = "tenure_change",
+              .sql = target_->in_schema("CALL @.change(" + numbered(1, 16) +
+                                        ",NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL)")} {
   for (auto pause = std::chrono::milliseconds{first_pause};; pause *= 2) {
     try {
       auto connection = std::make_unique<Connection>(target_);
@@ -171,18 +173,11 @@ Result Engine::call(const Statement& statement, const Params& params, bool again
       }
     } catch (const Failed& failed) {
       const bool free = again || !failed.sent();  // To be made again.
-      if (free && is_cut_off(failed)) {
-        if (boot_ns() < until) continue;
-        throw StoreError(failed.what());
-      }
+      if (free && is_cut_off(failed) && boot_ns() < until) continue;
       if ((is_conflict(failed) || is_unprepared(failed)) && ++conflicts < most_conflicts) continue;
-      if (!free && is_cut_off(failed)) {
-        settle(backend, since);
-        throw StoreError(std::string{failed.what()} +
-                             ": whether this was written is not known; read before trying again",
-                         true);
-      }
-      throw StoreError(failed.what() + advice(failed));
+      if (free && is_cut_off(failed)) throw StoreError(failed.what());
+      if (is_cut_off(failed)) settle(backend, since);
+      throw_for(failed);
     }
   }
 }
@@ -199,6 +194,14 @@ bool Engine::works(std::int64_t backend, const std::string& since) noexcept {
   } catch (...) {
     return false;
   }
+}
+
+// Of one that is not made again.
+void Engine::throw_for(const Failed& failed) {
+  if (!is_cut_off(failed)) throw StoreError(failed.what() + advice(failed));
+  throw StoreError(std::string{failed.what()} +
+                       ": whether this was written is not known; read before trying again",
+                   true);
 }
 
 // What was sent may still wait for its turn on the server. When its backend has gone, what has not

@@ -47,8 +47,8 @@ class Engine {
   Result ask(const Statement& statement, const Params& params);
   Result ask(const std::string& sql);
   // One of the caller's own, not counted in the pool. Throws StoreError when there is none after
-  // `patience`.
-  [[nodiscard]] std::unique_ptr<Connection> connect(std::chrono::milliseconds patience);
+  // `limit`.
+  [[nodiscard]] std::unique_ptr<Connection> connect(std::chrono::milliseconds limit);
 
   // A connection of the caller's own was lost: the server may have crashed. A process that only
   // renews its session notices nowhere else, and what it released would stay.
@@ -84,6 +84,7 @@ class Engine {
   void give_back(std::unique_ptr<Connection> connection);
   Result call(const Statement& statement, const Params& params, bool again);
   [[nodiscard]] bool works(std::int64_t backend, const std::string& since) noexcept;
+  [[noreturn]] static void throw_for(const Failed& failed);
   void settle(std::int64_t backend, const std::string& since) noexcept;
   void remember(const Txn& txn, const Outcome& outcome);
   void remove_again(Connection& connection);

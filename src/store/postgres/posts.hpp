@@ -46,7 +46,7 @@ class Posts : public std::enable_shared_from_this<Posts> {
   std::deque<Item> queue_ TENURE_GUARDED_BY(mutex_);
   bool stopping_ TENURE_GUARDED_BY(mutex_) = false;
   std::thread thread_ TENURE_GUARDED_BY(mutex_);
-  std::atomic<std::thread::id> thread_id_{};
+  std::atomic<std::thread::id> thread_id_;
 };
 
 }  // namespace tenure::postgres

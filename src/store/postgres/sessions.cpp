@@ -61,11 +61,11 @@ bool is_id(std::string_view id) {
 
 Sessions::Sessions(std::shared_ptr<Engine> engine)
     : engine_(std::move(engine)),
-      insert_{"tenure_open", with_clock(engine_->target(), insert_sql)},
-      renew_{"tenure_renew", with_clock(engine_->target(), renew_sql)},
-      find_{"tenure_find", engine_->target().in_schema(find_sql)},
-      bury_{"tenure_bury", engine_->target().in_schema(bury_sql)},
-      end_{"tenure_end", engine_->target().in_schema(end_sql)},
+      insert_{.name = "tenure_open", .sql = with_clock(engine_->target(), insert_sql)},
+      renew_{.name = "tenure_renew", .sql = with_clock(engine_->target(), renew_sql)},
+      find_{.name = "tenure_find", .sql = engine_->target().in_schema(find_sql)},
+      bury_{.name = "tenure_bury", .sql = engine_->target().in_schema(bury_sql)},
+      end_{.name = "tenure_end", .sql = engine_->target().in_schema(end_sql)},
       random_(random_seed()) {}
 
 std::string Sessions::open(std::chrono::milliseconds ttl, std::stop_source lost) {
@@ -141,7 +141,7 @@ void Sessions::renew_all() {
   connection_.reset();
 }
 
-void Sessions::renew(const std::string& id, Own own) {
+void Sessions::renew(const std::string& id, const Own& own) {
   bool dead = false;
   bool renewed = false;
   std::int64_t sent = 0;
@@ -161,7 +161,10 @@ void Sessions::renew(const std::string& id, Own own) {
   const Lock lock{mutex_};
   const auto at = own_.find(id);
   if (at == own_.end()) return;
-  if (dead) return lose(id);
+  if (dead) {
+    lose(id);
+    return;
+  }
   if (renewed) {
     at->second.lost_at = sent + (own.ttl - own.ttl / 3).count() * ms_ns;
     at->second.renew_at = next_renewal(own.ttl);

@@ -31,7 +31,7 @@ int hex_digit(char c) {
 std::string from_hex(std::string_view hex) {
   std::string bytes;
   for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
-    bytes += static_cast<char>(hex_digit(hex[i]) * 16 + hex_digit(hex[i + 1]));
+    bytes += static_cast<char>((hex_digit(hex[i]) * 16) + hex_digit(hex[i + 1]));
   }
   return bytes;
 }
@@ -134,7 +134,10 @@ void Watches::lose_connection() {
 void Watches::listen() {
   const std::int64_t now = boot_ns();
   if (wanted()) idle_since_ = now;
-  if (engine_->pooled() && connection_ == nullptr) return read_slowly();
+  if (engine_->pooled() && connection_ == nullptr) {
+    read_slowly();
+    return;
+  }
   if (known_from_) {
     if (now - idle_since_ < idle_ns) return;
     known_from_.reset();
@@ -162,14 +165,18 @@ void Watches::listen() {
     }
   } catch (const Error&) {
     mutex_.lock();
-    return lose_connection();
+    lose_connection();
+    return;
   }
   mutex_.lock();
   pause_ = 0ms;
   if (!newest) return;
   known_from_ = newest;
   put_probe_off();
-  if (std::exchange(was_lost_, false)) return tell_all();
+  if (std::exchange(was_lost_, false)) {
+    tell_all();
+    return;
+  }
   Ids due;
   for (const auto& [id, armed] : armed_) {
     if (changed_since(armed->what)) due.push_back(id);
@@ -272,7 +279,7 @@ void Watches::look_at_sessions() {
 }
 
 void Watches::sleep() {
-  std::int64_t until = boot_ns() + 60 * second_ns;
+  std::int64_t until = boot_ns() + (60 * second_ns);
   const bool heard = known_from_.has_value();
   if (heard) until = std::min(until, idle_since_ + idle_ns);
   if (heard && probe_at_ != 0) until = std::min(until, probe_at_);

@@ -148,10 +148,10 @@ void Watches::make_ready(const Ids& ids) {
   for (const std::uint64_t id : Ids{ids}) make_ready(id);
 }
 
-// Of what is known; whoever calls has known_from_.
+// Of what is known.
 bool Watches::changed_since(const WatchFor& what) const {
   if (what.ranges.empty()) return false;
-  if (what.after < *known_from_) return true;
+  if (!known_from_ || what.after < *known_from_) return true;
   const auto first = std::ranges::upper_bound(recent_, what.after, {}, &Change::revision);
   return std::any_of(first, recent_.end(), [&](const Change& change) {
     return change.anything || touches(what.ranges, change.keys);
