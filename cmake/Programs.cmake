@@ -32,7 +32,7 @@ endfunction()
 # for a program with threads in it: the dev tree also runs all of it as tsan.<name> and asan.<name>.
 # WHOLE is for one that starts a server for all of its cases: they are one ctest entry.
 function(tenure_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "RAPIDCHECK;CONCURRENT;WHOLE" "" "SOURCES;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "RAPIDCHECK;CONCURRENT;WHOLE" "FILTER" "SOURCES;LINK")
   _tenure_check_arguments(tenure_test)
   set(kind test)
   if(arg_CONCURRENT)
@@ -43,7 +43,10 @@ function(tenure_test name)
     LINK ${arg_LINK} GTest::gtest_main $<$<BOOL:${arg_RAPIDCHECK}>:rapidcheck>)
 
   if(tenure_in_tree AND arg_WHOLE)
-    add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
+    if(NOT arg_FILTER)
+      set(arg_FILTER *)
+    endif()
+    add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 --gtest_filter=${arg_FILTER})
     set_tests_properties(${name} PROPERTIES
       TIMEOUT 900 ENVIRONMENT "${TENURE_SANITIZER_ENVIRONMENT}")
   elseif(tenure_in_tree)

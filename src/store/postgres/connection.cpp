@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <tuple>
 #include <utility>
 
 namespace tenure::postgres {
@@ -46,12 +47,7 @@ NoConnection refused(const Target& target, const Pointers& pointers, const std::
   }
 }
 
-// Negative: for ever.
-int left_ms(std::optional<Clock::time_point> until) {
-  if (!until) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*until - Clock::now());
-  return static_cast<int>(std::max<std::int64_t>(left.count(), 0));
-}
+constexpr int execute_factor = 3;  // For what makes tables, or waits until somebody else has.
 
 struct CallPointers {
   explicit CallPointers(const Params& params) {
@@ -110,20 +106,26 @@ void Connection::fail(const PGresult* result, bool sent) {
 }
 
 Result Connection::execute(const std::string& sql) {
-  Result result{PQexec(connection_.get(), sql.c_str())};
-  if (!is_good(result)) fail(result.get(), true);
-  return result;
+  if (PQsendQuery(connection_.get(), sql.c_str()) == 0) fail(nullptr, true);
+  const Limit silence = target_->silence;
+  return last(silence ? Limit{*silence * execute_factor} : silence);
 }
 
-void Connection::prepare(const Statement& statement, const Params& params) {
-  const Result result{PQprepare(connection_.get(), statement.name, statement.sql.c_str(),
-                                params.count(), params.types().data())};
-  if (PQresultStatus(result.get()) != PGRES_COMMAND_OK) fail(result.get(), false);
+void Connection::prepare(const Statement& statement, const Params& params, Limit limit) {
+  if (PQsendPrepare(connection_.get(), statement.name, statement.sql.c_str(), params.count(),
+                    params.types().data()) == 0) {
+    fail(nullptr, false);
+  }
+  try {
+    std::ignore = last(limit);
+  } catch (const Failed& failed) {  // What it was for has not been sent.
+    throw Failed(failed.what(), failed.state(), failed.broken(), false);
+  }
   prepared_.insert(statement.name);
 }
 
-Result Connection::call(const Statement& statement, const Params& params,
-                        std::optional<std::chrono::milliseconds> limit) {
+Result Connection::call(const Statement& statement, const Params& params, Limit limit,
+                        const std::function<bool()>& still_at_it) {
   PGconn* const connection = connection_.get();
   const CallPointers pointers{params};
   int sent = 0;
@@ -132,38 +134,58 @@ Result Connection::call(const Statement& statement, const Params& params,
                              params.types().data(), pointers.values.data(), pointers.sizes.data(),
                              pointers.formats.data(), 1);
   } else {
-    if (!prepared_.contains(statement.name)) prepare(statement, params);
+    if (!prepared_.contains(statement.name)) prepare(statement, params, limit);
     sent = PQsendQueryPrepared(connection, statement.name, params.count(), pointers.values.data(),
                                pointers.sizes.data(), pointers.formats.data(), 1);
   }
   // Some of it may have gone out, but never the end of it: whatever the server has of it, it can't
   // run it.
   if (sent == 0) fail(nullptr, false);
-  return await(limit);
+  Result result = next(limit, still_at_it);
+  // To its end, whatever it says: a connection with the rest of an answer in it takes no other
+  // call. And a server that is told to stop sends what it has, and a row is there before its commit
+  // is: only when nothing but the end follows was it committed.
+  for (Result more = next(limit, still_at_it); more.get() != nullptr;
+       more = next(limit, still_at_it)) {
+    if (is_good(result) && !is_good(more)) result = std::move(more);
+  }
+  if (!is_good(result)) fail(result.get(), true);
+  return result;
 }
 
 // Null at the end of the answer.
-Result Connection::next(std::optional<std::chrono::steady_clock::time_point> until) {
+Result Connection::next(Limit limit, const std::function<bool()>& still_at_it) {
   PGconn* const connection = connection_.get();
+  auto until = limit ? Clock::now() + *limit : Clock::time_point::max();
   while (PQisBusy(connection) != 0) {
+    int left = -1;
+    if (limit) {
+      const auto time = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+      left = static_cast<int>(std::max<std::int64_t>(time.count(), 0));
+    }
     pollfd one{.fd = PQsocket(connection), .events = POLLIN, .revents = 0};
-    const int ready = ::poll(&one, 1, left_ms(until));
-    if (ready == 0) throw Failed(target_->shown + ": no answer in time", "", true, true);
+    const int ready = ::poll(&one, 1, left);
+    if (ready == 0) {
+      if (!still_at_it || !still_at_it()) {
+        throw Failed(target_->shown + ": no answer in time", "", true, true);
+      }
+      until = Clock::now() + *limit;
+    }
     if (ready < 0 && errno != EINTR) throw Failed(target_->shown + ": poll failed", "", true, true);
     if (ready > 0 && PQconsumeInput(connection) == 0) fail(nullptr, true);
   }
   return Result{PQgetResult(connection)};
 }
 
-Result Connection::await(std::optional<std::chrono::milliseconds> limit) {
-  const auto until = limit ? std::optional{Clock::now() + *limit} : std::nullopt;
-  Result result = next(until);
-  if (!is_good(result)) fail(result.get(), true);
-  // A server that is told to stop sends what it has, and a row is there before its commit is: only
-  // when nothing but the end follows was it committed.
-  for (Result more = next(until); more.get() != nullptr; more = next(until)) {
-    if (!is_good(more)) fail(more.get(), true);
+// Of the answer to all that was sent.
+Result Connection::last(Limit limit) {
+  Result result = next(limit);
+  if (result.get() != nullptr) {
+    for (Result more = next(limit); more.get() != nullptr; more = next(limit)) {
+      result = std::move(more);
+    }
   }
+  if (!is_good(result)) fail(result.get(), true);
   return result;
 }
 

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -92,11 +93,12 @@ class Connection {
   // Throws NoConnection.
   explicit Connection(std::shared_ptr<const Target> target);
 
-  // Parameters and results are binary. Throws Failed; with `limit`, also when it takes longer, and
-  // the connection is broken then.
-  Result call(const Statement& statement, const Params& params,
-              std::optional<std::chrono::milliseconds> limit = {});
-  // Any number of statements; the last result, as text.
+  using Limit = std::optional<std::chrono::milliseconds>;
+  // Parameters and results are binary. Throws Failed; with `limit`, also when it takes longer and
+  // the server is not known to be still at it, and the connection is broken then.
+  Result call(const Statement& statement, const Params& params, Limit limit = {},
+              const std::function<bool()>& still_at_it = {});
+  // Any number of statements; the last result, as text. Within a few times the target's silence.
   Result execute(const std::string& sql);
 
   [[nodiscard]] bool pooled() const noexcept { return pooled_; }
@@ -119,9 +121,9 @@ class Connection {
   struct Finish {
     void operator()(PGconn* connection) const noexcept { PQfinish(connection); }
   };
-  void prepare(const Statement& statement, const Params& params);
-  Result next(std::optional<std::chrono::steady_clock::time_point> until);
-  Result await(std::optional<std::chrono::milliseconds> limit);
+  void prepare(const Statement& statement, const Params& params, Limit limit);
+  Result next(Limit limit, const std::function<bool()>& still_at_it = {});
+  Result last(Limit limit);
   [[noreturn]] void fail(const PGresult* result, bool sent);
 
   std::shared_ptr<const Target> target_;

@@ -96,6 +96,11 @@ std::unique_ptr<Connection> Engine::connect(std::chrono::milliseconds limit) {
   }
 }
 
+void Engine::doubt() {
+  const Lock lock{mutex_};
+  doubt_ = true;
+}
+
 // --- the pool
 
 std::unique_ptr<Connection> Engine::borrow() {
@@ -163,7 +168,8 @@ Result Engine::call(const Statement& statement, const Params& params, bool again
       since = connection->backend_start();
       try {
         round_trips_.fetch_add(1, std::memory_order_relaxed);
-        return connection->call(statement, params);
+        return connection->call(statement, params, target_->silence,
+                                [&] { return works(backend, since); });
       } catch (const Failed& failed) {
         connection.judge(failed);
         throw;
@@ -176,6 +182,20 @@ Result Engine::call(const Statement& statement, const Params& params, bool again
       if (is_cut_off(failed)) settle(backend, since);
       throw_for(failed);
     }
+  }
+}
+
+// Whether a backend has something to do. Behind a pooler nobody knows whose it is by now.
+bool Engine::works(std::int64_t backend, const std::string& since) noexcept {
+  try {
+    Connection connection{target_};
+    if (connection.pooled()) return false;
+    const Result state =
+        connection.execute("SELECT state FROM pg_stat_get_activity(" + std::to_string(backend) +
+                           ") WHERE backend_start='" + since + "'");
+    return state.rows() > 0 && state.text(0, 0) == "active";
+  } catch (...) {
+    return false;
   }
 }
 
@@ -264,7 +284,8 @@ void Engine::remove_again(Connection& connection) {
     for (const Removed& one : all) {
       Txn look;
       look.reads.push_back(Range::key(one.key));
-      const Answer seen = answer_of(look, connection.call(look_, params_of(look)));
+      const Answer seen =
+          answer_of(look, connection.call(look_, params_of(look), target_->silence));
       if (seen.outcome.reads[0].empty()) continue;
       const Entry& entry = seen.outcome.reads[0][0];
       if (entry.changed.value >= one.revision) continue;
@@ -272,7 +293,7 @@ void Engine::remove_again(Connection& connection) {
       remove.durability = Durability::full;
       remove.guards.push_back(Guard::unchanged(entry.key, entry.changed));
       remove.writes.push_back(Write::remove(entry.key));
-      std::ignore = connection.call(change_, params_of(remove));
+      std::ignore = connection.call(change_, params_of(remove), target_->silence);
     }
   } catch (...) {
     const Lock lock{mutex_};

@@ -6,6 +6,10 @@
 //   it was sent, and writes              its backend is ended and waited for, so that it can't
 //                                        still happen; then StoreError, unknown()
 //
+// A connection that something on the way has forgotten is not lost for the kernel: what is sent is
+// acknowledged, and no answer ever comes. After Target::silence the server is asked, by another
+// connection, whether it still works on it; if not, the connection counts as lost.
+//
 // Removes may be relaxed, and a server that crashes may lose them: the last ones are remembered
 // until something durable follows, and made again with the first connection after a loss. A key
 // that was put again since is left alone.
@@ -46,6 +50,10 @@ class Engine {
   // `limit`.
   [[nodiscard]] std::unique_ptr<Connection> connect(std::chrono::milliseconds limit);
 
+  // A connection of the caller's own was lost: the server may have crashed. A process that only
+  // renews its session notices nowhere else, and what it released would stay.
+  void doubt();
+
   [[nodiscard]] Instant now();
   // Without asking the server, if it ever was.
   [[nodiscard]] Instant estimate() { return clock_.known() ? clock_.now() : now(); }
@@ -75,6 +83,7 @@ class Engine {
   std::unique_ptr<Connection> borrow();
   void give_back(std::unique_ptr<Connection> connection);
   Result call(const Statement& statement, const Params& params, bool again);
+  [[nodiscard]] bool works(std::int64_t backend, const std::string& since) noexcept;
   [[noreturn]] static void throw_for(const Failed& failed);
   void settle(std::int64_t backend, const std::string& since) noexcept;
   void remember(const Txn& txn, const Outcome& outcome);

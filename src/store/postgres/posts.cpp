@@ -2,14 +2,14 @@
 
 #include <utility>
 
-#include "store/sqlite/threads.hpp"
+#include "store/threads.hpp"
 
 namespace tenure::postgres {
 
 void Posts::post(Txn txn, Store::Posted done) {
   const base::Mutex::Scoped lock{mutex_};
   if (!thread_.joinable()) {
-    thread_ = sqlite::quiet_thread([self = shared_from_this()] { self->serve(); });
+    thread_ = stores::quiet_thread([self = shared_from_this()] { self->serve(); });
   }
   queue_.push_back({.txn = std::move(txn), .done = std::move(done)});
   posted_.fetch_add(1);

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "store/session_entry.hpp"
-#include "store/sqlite/threads.hpp"
+#include "store/threads.hpp"
 
 namespace tenure::postgres {
 namespace {
@@ -116,8 +116,8 @@ std::int64_t Sessions::next_renewal(std::chrono::milliseconds ttl) {
 
 void Sessions::start() {
   if (renewer_.joinable() || stopping_) return;
-  renewer_ = sqlite::quiet_thread([self = shared_from_this()] { self->renew_all(); });
-  counter_ = sqlite::quiet_thread([self = shared_from_this()] { self->count_down(); });
+  renewer_ = stores::quiet_thread([self = shared_from_this()] { self->renew_all(); });
+  counter_ = stores::quiet_thread([self = shared_from_this()] { self->count_down(); });
 }
 
 void Sessions::renew_all() {
@@ -146,16 +146,17 @@ void Sessions::renew(const std::string& id, const Own& own) {
   bool renewed = false;
   std::int64_t sent = 0;
   try {
-    if (!connection_ || connection_->stale()) connection_ = engine_->connect(0ms);
+    if (connection_ && connection_->stale()) lose_connection();
+    if (!connection_) connection_ = engine_->connect(0ms);
     sent = boot_ns();
     const Result result = connection_->call(renew_, of(id, own.ttl), own.ttl / 4);
     dead = result.rows() == 0;
     renewed = !dead;
     if (renewed) engine_->saw_clock(result.number(0, 0), sent);
   } catch (const Failed& failed) {
-    if (failed.broken()) connection_.reset();
+    if (failed.broken()) lose_connection();
   } catch (const Error&) {
-    connection_.reset();
+    lose_connection();
   }
   const Lock lock{mutex_};
   const auto at = own_.find(id);
@@ -172,6 +173,11 @@ void Sessions::renew(const std::string& id, const Own& own) {
     at->second.renew_at =
         boot_ns() + std::clamp<std::int64_t>(own.ttl.count() / 40, 10, 250) * ms_ns;
   }
+}
+
+void Sessions::lose_connection() {
+  connection_.reset();
+  engine_->doubt();
 }
 
 void Sessions::count_down() {
@@ -193,7 +199,7 @@ void Sessions::count_down() {
 // Stop callbacks are the program's own code: they get a thread.
 void Sessions::lose(const std::string& id) {
   const auto at = own_.find(id);
-  sqlite::quiet_thread([lost = std::move(at->second.lost)]() mutable {
+  stores::quiet_thread([lost = std::move(at->second.lost)]() mutable {
     lost.request_stop();
   }).detach();
   own_.erase(at);

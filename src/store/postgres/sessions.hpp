@@ -60,6 +60,7 @@ class Sessions : public std::enable_shared_from_this<Sessions> {
   void start() TENURE_REQUIRES(mutex_);
   void renew_all();
   void renew(const std::string& id, const Own& own);
+  void lose_connection();
   void count_down();
   void lose(const std::string& id) TENURE_REQUIRES(mutex_);
   [[nodiscard]] std::int64_t next_renewal(std::chrono::milliseconds ttl) TENURE_REQUIRES(mutex_);

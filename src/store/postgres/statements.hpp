@@ -10,6 +10,9 @@
 //   entry    keys and values
 //   session  until when each session lives, on the server's clock
 //
+// PL/pgSQL prepares each of its expressions anew in every transaction, so change() has few: what
+// can be is in the first UPDATE.
+//
 // change() is a procedure, so that it commits by itself: the lock on `head` is never held while
 // the server waits for more from a client, which may have been stopped or cut off in the middle.
 // Isolation is set in it, whatever the server's default: every statement after the update of
@@ -161,35 +164,40 @@ CREATE PROCEDURE @.change(
   INOUT put bigint[])
 LANGUAGE plpgsql AS $body$
 DECLARE
-  self bytea;
+  unwatched boolean;
+  setting text;
 BEGIN
-  IF current_setting('transaction_isolation') <> 'read committed' THEN
-    ROLLBACK;
-    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-  END IF;
-  IF current_setting('enable_seqscan') = 'on' THEN
+  IF current_setting('transaction_isolation') || current_setting('enable_seqscan')
+     <> 'read committedoff' THEN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+      ROLLBACK;
+      SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    END IF;
     PERFORM set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
             set_config('jit', 'off', true);
   END IF;
   LOOP
     UPDATE @.head AS h SET revision = h.revision + 1
       WHERE EXISTS (SELECT FROM @.marker AS m WHERE m.own = m.tableoid)
-      RETURNING h.revision INTO revision;
+      RETURNING h.revision, extract(epoch FROM clock_timestamp()) * 1000000000,
+        pg_try_advisory_xact_lock(1414419794, '@'::regnamespace::oid::int),
+        set_config('synchronous_commit', 'off', true)
+      INTO revision, clock, unwatched, setting;
     EXIT WHEN FOUND;
     CALL @.raise_epoch();
   END LOOP;
-  committed := @.judge(kinds, guard_froms, guard_tos, revisions);
+  committed := cardinality(kinds) = 0 OR @.judge(kinds, guard_froms, guard_tos, revisions);
   IF committed THEN
-    self := int8send(revision);
     IF cardinality(removes) = 1 THEN
       DELETE FROM @.entry AS e WHERE e.key = removes[1];
     ELSIF cardinality(removes) > 0 THEN
       DELETE FROM @.entry AS e WHERE e.key = ANY (removes);
     END IF;
     IF cardinality(append_keys) = 1 THEN
-      INSERT INTO @.entry VALUES (append_keys[1] || self, append_values[1], revision, revision);
+      INSERT INTO @.entry
+        VALUES (append_keys[1] || int8send(revision), append_values[1], revision, revision);
     ELSIF cardinality(append_keys) > 0 THEN
-      INSERT INTO @.entry SELECT w.key || self, w.value, revision, revision
+      INSERT INTO @.entry SELECT w.key || int8send(revision), w.value, revision, revision
         FROM unnest(append_keys, append_values) AS w(key, value);
     END IF;
     IF cardinality(put_keys) > 0 THEN
@@ -197,7 +205,7 @@ BEGIN
         FROM unnest(put_keys, put_values) AS w(key, value)
         ON CONFLICT (key) DO UPDATE SET value = excluded.value, changed = excluded.changed;
     END IF;
-    IF NOT pg_try_advisory_xact_lock(1414419794, '@'::regnamespace::oid::int) THEN
+    IF NOT unwatched THEN
       PERFORM @.tell(revision, removes || put_keys, append_keys);
     END IF;
   ELSE
@@ -206,10 +214,8 @@ BEGIN
   IF cardinality(froms) > 0 THEN
     SELECT t.places, t.keys, t.vals, t.made, t.put INTO places, keys, vals, made, put
     FROM @.take(froms, tos, limits, skips, backwards, array_replace(stamps,
-      '\xffffffffffffffff', self)) AS t;
+      '\xffffffffffffffff', CASE WHEN committed THEN int8send(revision) END)) AS t;
   END IF;
-  clock := extract(epoch FROM clock_timestamp()) * 1000000000;
-  PERFORM set_config('synchronous_commit', 'off', true);
   COMMIT;
   IF durable AND committed THEN
     PERFORM set_config('synchronous_commit', replace(current_setting('synchronous_commit'),

@@ -3,6 +3,7 @@
 #include <libpq-fe.h>
 
 #include <array>
+#include <charconv>
 #include <memory>
 #include <utility>
 
@@ -19,7 +20,8 @@ struct FreeText {
 };
 
 // A peer that is gone without a word is noticed after 15 seconds of silence, or when what was sent
-// to it was not acknowledged for 10. A standby is not where tickets can be written.
+// to it was not acknowledged for 10; so is one whose place something else has taken that swallows
+// what it acknowledges (engine.hpp). A standby is not where tickets can be written.
 constexpr std::array<std::pair<const char*, const char*>, 8> defaults = {{
     {"connect_timeout", "5"},
     {"keepalives", "1"},
@@ -83,13 +85,24 @@ std::string for_libpq(Target& target, std::string_view url) {
   return rest;
 }
 
+std::string value_of(const Target& target, std::string_view name) {
+  for (std::size_t i = 0; i < target.names.size(); ++i) {
+    if (target.names[i] == name) return target.values[i];
+  }
+  return {};
+}
+
+// What libpq can't read it says itself, when it connects.
+std::optional<std::chrono::milliseconds> silence_of(const Target& target) {
+  const std::string text = value_of(target, "tcp_user_timeout");
+  int time = 0;
+  std::from_chars(text.data(), text.data() + text.size(), time);
+  if (time <= 0) return std::nullopt;
+  return std::chrono::milliseconds{time};
+}
+
 std::string show(const Target& target) {
-  const auto value = [&](std::string_view name) -> std::string {
-    for (std::size_t i = 0; i < target.names.size(); ++i) {
-      if (target.names[i] == name) return target.values[i];
-    }
-    return {};
-  };
+  const auto value = [&](std::string_view name) { return value_of(target, name); };
   std::string text = "postgres://";
   if (const std::string user = value("user"); !user.empty()) (text += user) += '@';
   text += value("host").empty() ? value("hostaddr") : value("host");
@@ -160,6 +173,7 @@ Target parse_url(std::string_view url) {
     if (!there) set(name, value);
   }
   target.shown = show(target);
+  target.silence = silence_of(target);
   return target;
 }
 

@@ -6,6 +6,8 @@
 // What the URL leaves open libpq finds in its PG… variables, service and password files.
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +24,8 @@ struct Target {
   std::string schema;                // As it is called, without quotes.
   std::string shown;                 // postgres://user@host:port/database: fit to be told.
   std::vector<std::string> secrets;  // What must not be.
+  // An answer that takes longer is asked after: tcp_user_timeout. Nothing: never.
+  std::optional<std::chrono::milliseconds> silence;
 
   [[nodiscard]] std::string quoted_schema() const;
   // `sql` with the schema's name in the place of each @.

@@ -65,6 +65,7 @@ void Watches::serve() {
   while (!stopping_) {
     listen();
     hear();
+    probe();
     look_at_timers();
     look_at_sessions();
     if (stopping_) break;
@@ -122,6 +123,7 @@ void Watches::stop_listening() {
 
 void Watches::lose_connection() {
   connection_.reset();
+  engine_->doubt();
   was_lost_ = was_lost_ || known_from_.has_value();
   known_from_.reset();
   recent_.clear();
@@ -170,6 +172,7 @@ void Watches::listen() {
   pause_ = 0ms;
   if (!newest) return;
   known_from_ = newest;
+  put_probe_off();
   if (std::exchange(was_lost_, false)) {
     tell_all();
     return;
@@ -190,6 +193,7 @@ void Watches::hear() {
     changes.push_back(change_in<Change>(told->payload));
   }
   mutex_.lock();
+  if (!changes.empty()) put_probe_off();
   for (Change& change : changes) {
     changed(change);
     recent_.push_back(std::move(change));
@@ -199,6 +203,27 @@ void Watches::hear() {
     }
   }
   if (!well) lose_connection();
+}
+
+void Watches::put_probe_off() {
+  if (const auto silence = engine_->target().silence) {
+    probe_at_ = boot_ns() + std::chrono::nanoseconds{*silence}.count();
+  }
+}
+
+void Watches::probe() {
+  if (!known_from_ || probe_at_ == 0 || boot_ns() < probe_at_) return;
+  mutex_.unlock();
+  bool well = true;
+  try {
+    connection_->execute("SELECT");
+  } catch (const Error&) {
+    well = false;
+  }
+  mutex_.lock();
+  put_probe_off();
+  if (!well) return lose_connection();
+  hear();  // What came with the answer rings no bell any more.
 }
 
 void Watches::read_slowly() {
@@ -257,6 +282,7 @@ void Watches::sleep() {
   std::int64_t until = boot_ns() + (60 * second_ns);
   const bool heard = known_from_.has_value();
   if (heard) until = std::min(until, idle_since_ + idle_ns);
+  if (heard && probe_at_ != 0) until = std::min(until, probe_at_);
   if (!heard && wanted()) until = std::min(until, engine_->pooled() ? read_at_ : retry_at_);
   for (const auto& [session, watched] : by_session_) {
     if (heard || engine_->pooled()) until = std::min(until, watched.look_at);

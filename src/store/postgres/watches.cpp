@@ -8,7 +8,7 @@
 
 #include "base/fork.hpp"
 #include "store/postgres/sessions.hpp"
-#include "store/sqlite/threads.hpp"
+#include "store/threads.hpp"
 
 namespace tenure::postgres {
 namespace {
@@ -70,7 +70,7 @@ std::unique_ptr<Watch> Watches::add(WatchFor what, Store::Notice notice,
   armed->id = id;
   auto handle = std::make_unique<Handle>(shared_from_this(), id, std::move(keep));
   if (!service_.joinable() && !stopping_) {
-    service_ = sqlite::quiet_thread([self = shared_from_this()] { self->serve(); });
+    service_ = stores::quiet_thread([self = shared_from_this()] { self->serve(); });
   }
   const Armed& added = *armed_.emplace(id, std::move(armed)).first->second;
   link(added);

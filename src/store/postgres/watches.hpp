@@ -12,6 +12,9 @@
 // than that costs no round trip. Any other watch is told at once, if anything has changed since: it
 // reads again, and its next watch is of something later. After a reconnect every watch is told.
 //
+// A connection that something on the way has forgotten says nothing, and looks well: after as long
+// a silence as Target::silence it is asked for an answer.
+//
 // Behind a pooler there are no notifications: then the newest revision is read once a second.
 //
 // A session that is watched is looked up when its deadline passes and when its entry changes.
@@ -99,6 +102,8 @@ class Watches : public std::enable_shared_from_this<Watches> {
   void stop_listening();
   void lose_connection() TENURE_REQUIRES(mutex_);
   void hear() TENURE_REQUIRES(mutex_);
+  void probe() TENURE_REQUIRES(mutex_);
+  void put_probe_off();
   void read_slowly() TENURE_REQUIRES(mutex_);
   void look_at_sessions() TENURE_REQUIRES(mutex_);
   void sleep() TENURE_REQUIRES(mutex_);
@@ -113,6 +118,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
   std::chrono::milliseconds pause_{0};
   std::int64_t idle_since_ = 0;
   std::int64_t read_at_ = 0;
+  std::int64_t probe_at_ = 0;
 
   base::Mutex mutex_;
   std::condition_variable_any ran_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <system_error>
 
-#include "store/sqlite/threads.hpp"
+#include "store/threads.hpp"
 
 namespace tenure::sqlite {
 namespace {
@@ -39,7 +39,7 @@ bool Checkpoints::due(int pages) {
 // Whether there is a thread for it.
 bool Checkpoints::ask() {
   try {
-    if (!thread_.joinable()) thread_ = quiet_thread([this] { work(); });
+    if (!thread_.joinable()) thread_ = stores::quiet_thread([this] { work(); });
   } catch (const std::system_error&) {
     return false;
   }

@@ -9,8 +9,8 @@
 #include <ctime>
 #include <utility>
 
-#include "store/sqlite/threads.hpp"
 #include "store/sqlite/watches.hpp"
+#include "store/threads.hpp"
 
 namespace tenure::sqlite {
 namespace {
@@ -46,7 +46,7 @@ void Watches::take_slot() {
 void Watches::start() {
   if (service_.joinable() || stopping_) return;
   take_slot();
-  service_ = quiet_thread([self = shared_from_this()] { self->serve(); });
+  service_ = stores::quiet_thread([self = shared_from_this()] { self->serve(); });
   if (slot_shared_) return;  // A ring may be for another process too.
   engine_->own_doorbell(slot_, [weak = weak_from_this()](std::size_t bucket) {
     if (const auto self = weak.lock()) self->rung_here(bucket);
@@ -166,7 +166,7 @@ void Watches::declare_lost() {
   }
   observed_.clear();
   if (lost.empty()) return;
-  quiet_thread([lost = std::move(lost)] {
+  stores::quiet_thread([lost = std::move(lost)] {
     for (const auto& source : lost) source->request_stop();
   }).detach();
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "store/sqlite/threads.hpp"
+#include "store/threads.hpp"
 
 namespace tenure::sqlite {
 namespace {
@@ -180,7 +180,7 @@ void Watches::await_death(const std::string& session) {
   }
   if (!awaited_.insert(session).second) return;
   try {
-    quiet_thread([weak = weak_from_this(), probe, session, byte = *byte] {
+    stores::quiet_thread([weak = weak_from_this(), probe, session, byte = *byte] {
       // On an error the check of once a second remains.
       if (lock_byte(probe->get(), LockType::read, byte, true) != 0) return;
       unlock_byte(probe->get(), byte);

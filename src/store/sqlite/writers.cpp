@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/futex.hpp"
-#include "store/sqlite/threads.hpp"
+#include "store/threads.hpp"
 
 namespace tenure::sqlite {
 
@@ -36,7 +36,7 @@ void Writers::post(Txn txn, Store::Posted done) {
   item->done = std::move(done);
   base::Mutex::Scoped lock{mutex_};
   if (!poster_.joinable()) {
-    poster_ = quiet_thread([self = shared_from_this()] { self->serve(); });
+    poster_ = stores::quiet_thread([self = shared_from_this()] { self->serve(); });
   }
   queue_.push_back(item.get());
   posts_.fetch_add(1);

@@ -6,7 +6,7 @@
 #include <thread>
 #include <utility>
 
-namespace tenure::sqlite {
+namespace tenure::stores {
 
 template <typename Body>
 [[nodiscard]] std::thread quiet_thread(Body body) {
@@ -20,4 +20,4 @@ template <typename Body>
   return std::thread{std::move(body)};
 }
 
-}  // namespace tenure::sqlite
+}  // namespace tenure::stores

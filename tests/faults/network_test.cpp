@@ -1,0 +1,224 @@
+// A client's network fails while it waits, holds, renews and releases. Whatever happens to it, the
+// lock is never handed out twice, never lost for ever, and who waits gets it.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <string>
+#include <string_view>
+
+#include "store/postgres/server_test.hpp"
+#include "tests/faults/client.hpp"
+#include "tests/faults/proxy.hpp"
+
+namespace tenure::faults {
+namespace {
+
+using namespace std::chrono_literals;
+using museum::Process;
+using postgres::TestSchema;
+using postgres::TestServer;
+
+enum class Fault : std::uint8_t { cut, no_answers, no_questions, slow, terminated, crash };
+
+std::string name(Fault fault) {
+  switch (fault) {
+    case Fault::cut: return "Cut";
+    case Fault::no_answers: return "NoAnswers";
+    case Fault::no_questions: return "NoQuestions";
+    case Fault::slow: return "Slow";
+    case Fault::terminated: return "Terminated";
+    case Fault::crash: return "Crash";
+  }
+  return {};
+}
+
+class Network : public ::testing::TestWithParam<Fault> {
+ protected:
+  // Both are forked before the network has sockets.
+  Network() {
+    EXPECT_EQ(near.ask("open " + url_at(TestServer::instance().port(), schema.name()) + " 120000"),
+              "ok");
+    open_far(120'000);
+  }
+
+  void strike() {
+    switch (GetParam()) {
+      case Fault::cut: return network.cut();
+      case Fault::no_answers: return network.swallow(Proxy::Way::to_client);
+      case Fault::no_questions: return network.swallow(Proxy::Way::to_server);
+      case Fault::slow: return network.delay(100ms);
+      case Fault::terminated:
+        TestServer::instance().sql(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+            "WHERE application_name='tenure'");
+        return;
+      case Fault::crash:
+        TestServer::instance().stop(SIGKILL);
+        TestServer::instance().start();
+        return;
+    }
+  }
+  void open_far(int lease) const {
+    EXPECT_EQ(
+        far.ask("open " + url_at(network.port(), schema.name()) + ' ' + std::to_string(lease)),
+        "ok");
+  }
+  // Looks past both, in the database.
+  [[nodiscard]] std::string count(const std::string& what) const {
+    return TestServer::instance().sql("SELECT count(*) FROM " + schema.name() + '.' + what);
+  }
+  void until_waits() const {
+    while (count("waiters") != "1") {
+    }
+  }
+  // A release whose outcome is unknown says so; it is then made later.
+  static void expect_given_back(std::string_view said) {
+    if (said == "yes") return;
+    EXPECT_NE(said.find("is not known"), std::string_view::npos) << said;
+  }
+
+  TestSchema schema;
+  Process near{client()};
+  Process far{client()};
+  Proxy network{TestServer::instance().port()};
+};
+
+TEST_P(Network, FailsWhileItWaits) {
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_EQ(near.ask("lock book"), "holds");
+    far.tell("lock book");
+    until_waits();
+    strike();
+    expect_given_back(near.ask("release"));
+    ASSERT_EQ(far.hear(), "holds");
+    EXPECT_EQ(near.ask("try book"), "taken");
+    expect_given_back(far.ask("release"));
+  }
+  EXPECT_EQ(near.ask("lock book"), "holds");
+}
+
+TEST_P(Network, FailsWhileItHolds) {
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_EQ(far.ask("lock book"), "holds");
+    strike();
+    EXPECT_EQ(near.ask("try book"), "taken");
+    near.tell("lock book");
+    until_waits();
+    EXPECT_EQ(far.ask("is lost"), "no");
+    expect_given_back(far.ask("release"));
+    ASSERT_EQ(near.hear(), "holds");
+    EXPECT_EQ(far.ask("try book"), "taken");
+    expect_given_back(near.ask("release"));
+  }
+}
+
+// Its session is renewed by other connections than those that failed.
+TEST_P(Network, FailsWhileItRenews) {
+  EXPECT_EQ(far.ask("close"), "ok");
+  open_far(20'000);
+  ASSERT_EQ(far.ask("lock book"), "holds");
+  const std::string which = "SELECT s.deadline FROM " + schema.name() + ".session AS s JOIN " +
+                            schema.name() + ".holders AS h ON true JOIN " + schema.name() +
+                            ".sessions AS e ON e.session = s.id AND e.pid = h.pid";
+  const std::string first = TestServer::instance().sql(which);
+  strike();
+  while (TestServer::instance().sql(which) == first) {
+  }
+  EXPECT_EQ(far.ask("is lost"), "no");
+  EXPECT_EQ(near.ask("try book"), "taken");
+  expect_given_back(far.ask("release"));
+  EXPECT_EQ(near.ask("lock book"), "holds");
+}
+
+// The release is on its way, or just there, or its answer is.
+TEST_P(Network, FailsWhileItReleases) {
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_EQ(far.ask("lock book"), "holds");
+    near.tell("lock book");
+    until_waits();
+    network.delay(std::chrono::milliseconds{round * 10});
+    far.tell("release");
+    strike();
+    expect_given_back(far.hear());
+    network.delay(0ms);
+    ASSERT_EQ(near.hear(), "holds");
+    EXPECT_EQ(far.ask("try book"), "taken");
+    expect_given_back(near.ask("release"));
+  }
+  EXPECT_EQ(far.ask("lock book"), "holds");
+}
+
+// Nobody waits for the answer of a drop.
+TEST_P(Network, FailsWhileItDrops) {
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_EQ(far.ask("lock book"), "holds");
+    near.tell("lock book");
+    until_waits();
+    network.delay(std::chrono::milliseconds{round * 10});
+    EXPECT_EQ(far.ask("drop"), "ok");
+    strike();
+    network.delay(0ms);
+    ASSERT_EQ(near.hear(), "holds");
+    expect_given_back(near.ask("release"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Postgres, Network,
+                         ::testing::Values(Fault::cut, Fault::no_answers, Fault::no_questions,
+                                           Fault::slow, Fault::terminated, Fault::crash),
+                         [](const auto& tested) { return name(tested.param); });
+
+class Alone : public ::testing::Test {
+ protected:
+  TestSchema schema;
+  Process far{client()};
+  Process near{client()};
+  Proxy network{TestServer::instance().port()};
+};
+
+// Without a server at all: told, and told what to do.
+TEST_F(Alone, ANetworkThatIsDownIsAClearError) {
+  network.door(Proxy::Door::shut);
+  const std::string said = far.ask("open " + url_at(network.port(), schema.name()) + " 5000");
+  EXPECT_NE(said.find("no connection to postgres://tenure@127.0.0.1"), std::string::npos) << said;
+  network.door(Proxy::Door::silent);
+  const std::string silent = far.ask("open " + url_at(network.port(), schema.name()) + " 5000");
+  EXPECT_NE(silent.find("no connection to postgres://tenure@127.0.0.1"), std::string::npos)
+      << silent;
+  network.door(Proxy::Door::open);
+  EXPECT_EQ(far.ask("open " + url_at(network.port(), schema.name()) + " 5000"), "ok");
+}
+
+// Cut off for longer than its lease: told; its lock passes on; what it writes late is refused; and
+// with a new session it has a place again.
+TEST_F(Alone, WhoIsCutOffIsToldAndItsLockPassesOn) {
+  const std::string past = url_at(TestServer::instance().port(), schema.name());
+  const std::string through = url_at(network.port(), schema.name());
+  ASSERT_EQ(far.ask("open " + through + " 6000"), "ok");
+  ASSERT_EQ(near.ask("open " + past + " 120000"), "ok");
+  ASSERT_EQ(far.ask("lock book"), "holds");
+  network.door(Proxy::Door::silent);
+  network.swallow(Proxy::Way::to_client);
+  network.swallow(Proxy::Way::to_server);
+  EXPECT_EQ(near.ask("lock book"), "holds");
+  EXPECT_EQ(far.ask("until lost"), "lost");
+  network.door(Proxy::Door::open);
+  // The connections that it has are not worth anything, and it has to find that out.
+  std::string said = far.ask("write book 1");
+  while (said.starts_with("error")) {
+    EXPECT_NE(said.find("is not known"), std::string::npos) << said;
+    said = far.ask("write book 1");
+  }
+  EXPECT_EQ(said, "no");
+  EXPECT_EQ(near.ask("write book 2"), "yes");
+  EXPECT_EQ(far.ask("release"), "no");
+  EXPECT_EQ(far.ask("close"), "ok");
+  ASSERT_EQ(far.ask("open " + through + " 120000"), "ok");
+  far.tell("lock book");
+  EXPECT_EQ(near.ask("release"), "yes");
+  EXPECT_EQ(far.hear(), "holds");
+}
+
+}  // namespace
+}  // namespace tenure::faults
