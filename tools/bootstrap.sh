@@ -13,6 +13,9 @@ packages=(
   libtbb-dev                                      # rivals in the benchmarks
   redis-server libhiredis-dev postgresql libpq-dev
   libsqlite3-dev                                  # the store in a file
+  libgrpc++-dev libprotobuf-dev                   # the store in an etcd cluster,
+  protobuf-compiler protobuf-compiler-grpc
+  etcd-server etcd-client openssl                 # and the servers and keys that its tests make
   libgtest-dev librapidcheck-dev libfmt-dev libcli11-dev
 )
 

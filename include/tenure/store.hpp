@@ -234,7 +234,7 @@ class Store {
   [[nodiscard]] virtual std::vector<Fact> facts() = 0;
 };
 
-// "memory:" a new one in this process; "sqlite:PATH" one file, for every process of this machine.
+// "memory:" in this process; "sqlite:PATH" on this machine; "etcd://HOST:PORT,…/PREFIX" anywhere.
 // Throws Error for a URL that names none, StoreError where the store can't be opened.
 [[nodiscard]] std::shared_ptr<Store> store(std::string_view url);
 // Whether a URL is of a kind that store() knows.

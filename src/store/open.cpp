@@ -3,6 +3,8 @@
 #include <string>
 #include <tuple>
 
+#include "store/etcd/address.hpp"
+#include "store/etcd/etcd_store.hpp"
 #include "store/sqlite/sqlite_store.hpp"
 #include "tenure/memory_store.hpp"
 #include "tenure/store.hpp"
@@ -10,13 +12,13 @@
 namespace tenure {
 namespace {
 
-constexpr std::string_view known = "'memory:' or 'sqlite:PATH'";
+constexpr std::string_view known = "'memory:', 'sqlite:PATH' or 'etcd://HOST:PORT,…/PREFIX'";
 constexpr std::string_view sqlite_scheme = "sqlite:";
 
 }  // namespace
 
 bool is_store(std::string_view url) noexcept {
-  return url == "memory:" || url.starts_with(sqlite_scheme);
+  return url == "memory:" || url.starts_with(sqlite_scheme) || etcd::is_address(url);
 }
 
 std::shared_ptr<Store> store(std::string_view url) {
@@ -24,10 +26,14 @@ std::shared_ptr<Store> store(std::string_view url) {
   if (url.starts_with(sqlite_scheme)) {
     return sqlite::open_sqlite(url.substr(sqlite_scheme.size()));
   }
+  if (etcd::is_address(url)) return etcd::open_etcd(url);
   throw Error("'" + std::string{url} + "' names no store: use " + std::string{known});
 }
 
 void repair(std::string_view url) {
+  if (etcd::is_address(url)) {  // Its URL may have a password in it.
+    throw Error("an etcd store has no epoch: only 'sqlite:PATH' has");
+  }
   if (!url.starts_with(sqlite_scheme)) {
     throw Error("'" + std::string{url} + "' has no epoch: only 'sqlite:PATH' has");
   }

@@ -1,0 +1,237 @@
+#include "store/etcd/engine.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "store/etcd/plan.hpp"
+
+namespace tenure::etcd {
+namespace {
+
+// How far ahead of the first the further proposals of a request are: microseconds.
+constexpr std::uint64_t second_lead = 2'000;
+constexpr std::uint64_t third_lead = 50'000;
+// A request that was outrun proposes twice as far ahead each time.
+constexpr unsigned max_doublings = 10;
+constexpr int max_attempts = 10'000;
+constexpr std::int64_t page = 256;
+
+std::vector<std::uint64_t> propose(Clock& clock, std::size_t count, unsigned outrun) {
+  std::vector<std::uint64_t> all;
+  if (count == 0) return all;
+  const unsigned doublings = std::min(outrun, max_doublings);
+  const std::uint64_t lead = outrun == 0 ? 0 : std::uint64_t{500} << doublings;
+  all.push_back(clock.propose() + lead);
+  if (count > 1) all.push_back(all.front() + (second_lead << doublings));
+  if (count > 2) all.push_back(all.front() + (third_lead << doublings));
+  return all;
+}
+
+}  // namespace
+
+// One apply: its plan, and as many requests as it takes.
+class Engine::Attempt {
+ public:
+  Attempt(Engine& engine, const Txn& txn, const Mark* mark)
+      : engine_(engine), txn_(txn), mark_(mark) {}
+
+  Outcome run() {
+    for (int i = 0; i < max_attempts; ++i) {
+      if (auto outcome = once()) return *std::move(outcome);
+    }
+    throw StoreError("etcd at " + engine_.client_.address().text() +
+                     ": others write so fast that this step does not get through: try again");
+  }
+
+ private:
+  using Kind = Plan::Result::Kind;
+
+  std::optional<Outcome> once() {
+    Plan plan{engine_.layout_, engine_.memo_, txn_, mark_};
+    if (!plan.open_questions().empty()) {
+      if (auto refused = ask(plan)) return refused;
+    }
+    const auto proposals = propose(engine_.clock_, plan.proposals(), outrun_);
+    pb::TxnResponse response;
+    engine_.client_.txn(plan.request(proposals, engine_.clock_.now()), response, plan.writes());
+    const Plan::Result result = plan.result(response, proposals, engine_.memo_);
+    see(result);
+    if (plan.writes()) count(plan, result, proposals);
+    switch (result.kind) {
+      case Kind::committed:
+      case Kind::refused: break;
+      case Kind::outrun: ++outrun_; return std::nullopt;
+      case Kind::headless: engine_.make_head(); return std::nullopt;
+      case Kind::surprised:
+      case Kind::unanswered: return std::nullopt;
+    }
+    const bool wrote = plan.writes() && result.kind == Kind::committed;
+    if (wrote) plan.learn(result.head->revision, result.revision, engine_.memo_);
+    Outcome outcome;
+    outcome.committed = result.kind == Kind::committed;
+    outcome.revision = result.head->revision;
+    if (!read_on(plan, result, wrote, outcome)) return std::nullopt;
+    return outcome;
+  }
+
+  void see(const Plan::Result& result) {
+    if (!result.head) return;
+    engine_.clock_.see(result.head->revision);
+    engine_.clock_.see(result.head->time);
+    engine_.memo_.same(result.head->revision, result.head_mod_revision);
+  }
+
+  void count(const Plan& plan, const Plan::Result& result,
+             const std::vector<std::uint64_t>& proposals) {
+    ++engine_.round_trips_;
+    if (result.kind == Kind::outrun) ++engine_.outrun_;
+    if (result.kind == Kind::surprised) ++engine_.surprised_;
+    if (result.kind != Kind::committed || !plan.writes()) return;
+    ++engine_.commits_;
+    if (result.head->revision.value != proposals.front()) ++engine_.later_;
+  }
+
+  // Which ranges are quiet since a revision of ours that etcd's number is not known for.
+  std::optional<Outcome> ask(Plan& plan) {
+    pb::TxnResponse response;
+    engine_.client_.txn(plan.question(), response, false);
+    const pb::RangeResponse& head = response.responses(0).response_range();
+    if (head.kvs().empty()) {
+      engine_.make_head();
+      return std::nullopt;
+    }
+    Plan::Result result;
+    result.kind = Kind::refused;
+    result.head = parse_head(head.kvs(0).value());
+    result.head_mod_revision = head.kvs(0).mod_revision();
+    result.revision = response.header().revision();
+    see(result);
+    int at = 1;
+    for (std::size_t i = 0; i < txn_.reads.size(); ++i) {
+      if (plan.reads_anything(i))
+        result.reads.push_back(&response.responses(at++).response_range());
+    }
+    bool quiet = true;
+    for (const std::size_t i : plan.open_questions()) {
+      const pb::RangeResponse& newest = response.responses(at++).response_range();
+      quiet = quiet && (newest.kvs().empty() ||
+                        parse_value(newest.kvs(0).value()).changed <= txn_.guards[i].revision);
+    }
+    if (quiet) {
+      plan.answer(result.revision, result.head->revision);
+      return std::nullopt;
+    }
+    Outcome outcome;
+    outcome.revision = result.head->revision;
+    if (!read_on(plan, result, false, outcome)) return std::nullopt;
+    return outcome;
+  }
+
+  // Fills in the reads; those whose limit was used up by entries that do not count are read on, at
+  // the revision of the transaction. False: it was compacted meanwhile, and nothing was written.
+  bool read_on(const Plan& plan, const Plan::Result& result, bool wrote, Outcome& outcome) {
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < txn_.reads.size(); ++i) {
+      std::vector<Entry>& entries = outcome.reads.emplace_back();
+      if (!plan.reads_anything(i)) continue;
+      Range range = txn_.reads[i];
+      if (wrote && range.before == this_apply) range.before = outcome.revision;
+      std::uint32_t skip = range.skip;
+      const pb::RangeResponse* found = result.reads[at++];
+      pb::RangeResponse more;
+      while (take(*found, range, skip, entries) && found->more()) {
+        pb::RangeRequest request = plan.range_request(i);
+        const std::string& last = found->kvs(found->kvs_size() - 1).key();
+        if (range.reverse) {
+          request.set_range_end(last);
+        } else {
+          request.set_key(last + '\0');
+        }
+        request.set_limit(page);
+        request.set_revision(result.revision);
+        pb::RangeResponse next;
+        try {
+          engine_.client_.range(request, next);
+        } catch (const StoreError& error) {
+          if (!wrote) return false;
+          throw StoreError(error.what(), true);
+        }
+        more.Swap(&next);
+        found = &more;
+      }
+    }
+    return true;
+  }
+
+  // False: as many as were asked for.
+  bool take(const pb::RangeResponse& found, const Range& range, std::uint32_t& skip,
+            std::vector<Entry>& entries) {
+    for (const pb::KeyValue& kv : found.kvs()) {
+      if (range.limit != 0 && entries.size() == range.limit) return false;
+      const std::string_view key = *engine_.layout_.entry_at(kv.key());
+      if (range.before != Revision{} && stamp_of(key) >= range.before) continue;
+      if (skip > 0) {
+        --skip;
+        continue;
+      }
+      const Value value = parse_value(kv.value());
+      entries.push_back({.key = std::string{key},
+                         .value = std::string{value.bytes},
+                         .created = value.created,
+                         .changed = value.changed});
+      engine_.memo_.made(key, {.mod_revision = kv.mod_revision(), .created = value.created});
+    }
+    return range.limit == 0 || entries.size() < range.limit;
+  }
+
+  Engine& engine_;
+  const Txn& txn_;
+  const Mark* mark_;
+  unsigned outrun_ = 0;
+};
+
+Engine::Engine(Address address) : client_(std::move(address)), layout_(client_.address().prefix) {
+  std::ignore = newest();
+}
+
+Engine::~Engine() = default;
+
+Outcome Engine::apply(const Txn& txn, const Mark* mark) { return Attempt{*this, txn, mark}.run(); }
+
+Revision Engine::newest() { return apply({}).revision; }
+
+void Engine::make_head() {
+  pb::TxnRequest request;
+  pb::Compare* const absent = request.add_compare();
+  absent->set_target(pb::Compare::CREATE);
+  absent->set_result(pb::Compare::EQUAL);
+  absent->set_key(layout_.head());
+  absent->set_create_revision(0);
+  pb::PutRequest* const put = request.add_success()->mutable_request_put();
+  put->set_key(layout_.head());
+  put->set_value(head_value({.revision = Revision{clock_.propose()}, .time = clock_.now()}));
+  pb::TxnResponse response;
+  client_.txn(request, response, false);  // Twice is as good as once.
+}
+
+Engine::Life Engine::look_at_mark(std::string_view id) {
+  pb::RangeRequest request;
+  request.set_key(layout_.mark(id));
+  request.set_keys_only(true);
+  pb::RangeResponse response;
+  client_.range(request, response);
+  return {.alive = !response.kvs().empty(), .at = response.header().revision()};
+}
+
+Engine::Counts Engine::counts() const noexcept {
+  return {.commits = commits_.load(),
+          .round_trips = round_trips_.load(),
+          .outrun = outrun_.load(),
+          .surprised = surprised_.load(),
+          .later_proposals = later_.load()};
+}
+
+}  // namespace tenure::etcd
