@@ -71,7 +71,7 @@ std::string etcd_revision(const Server& server) {
 
 TEST(EtcdFaults, AServerThatIsKilledAndStartedAgainLosesNothing) {
   Server server;
-  const auto store = open_etcd_alone(server.url("p") + "?timeout=300ms");
+  const auto store = open_etcd_alone(server.url("p"));
   const Revision before = put(*store, "a", "1");
   Bell bell;
   const auto watch = store->watch(change_of("b", before), bell.notice());
@@ -97,7 +97,7 @@ TEST(EtcdFaults, AServerThatCanNotBeReachedIsAnErrorThatNamesIt) {
 
 TEST(EtcdFaults, CompactionUnderAWatchIsNoHarm) {
   Server server;
-  const auto store = open_etcd_alone(server.url("p") + "?timeout=300ms");
+  const auto store = open_etcd_alone(server.url("p"));
   const Revision first = put(*store, "a");
   Bell live;
   const auto watch = store->watch(change_of("b", first), live.notice());
@@ -191,7 +191,7 @@ TEST(EtcdFaults, AStoppedClientFindsItsSessionLost) {
 
 TEST(EtcdFaults, ASessionWhoseServerIsGoneIsLost) {
   Server server;
-  const auto store = open_etcd_alone(server.url("p") + "?timeout=300ms");
+  const auto store = open_etcd_alone(server.url("p"));
   const auto session = store->open_session({.label = {}, .ttl = std::chrono::seconds{2}});
   Bell lost;
   const std::stop_callback callback{session->lost(), [&] { lost.ring(); }};
