@@ -33,8 +33,7 @@ std::int64_t boot_clock_ns() noexcept {
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-Clock::Clock() noexcept
-    : ahead_ns_(wall_clock_ns() - boot_clock_ns()), ahead_us_(ahead_ns_.load() / ns_in_us) {}
+Clock::Clock() noexcept : ahead_ns_(wall_clock_ns() - boot_clock_ns()) {}
 
 Instant Clock::now() const noexcept {
   return Instant{std::chrono::nanoseconds{boot_clock_ns() + ahead_ns_.load()}};
@@ -45,18 +44,23 @@ void Clock::see(Instant time) noexcept {
   if (shown <= latest_ns) raise(ahead_ns_, shown - boot_clock_ns());
 }
 
+// By the time and not by how far others went: a proposal far ahead must not take all later ones
+// along.
 std::uint64_t Clock::propose() noexcept {
-  const auto by_time = static_cast<std::uint64_t>(boot_clock_ns() / ns_in_us + ahead_us_.load());
-  std::uint64_t last = proposed_.load(std::memory_order_relaxed);
+  const auto by_time = static_cast<std::uint64_t>((boot_clock_ns() + ahead_ns_.load()) / ns_in_us);
+  std::uint64_t last = newest_.load(std::memory_order_relaxed);
   std::uint64_t next = 0;
   do {
     next = std::max(by_time, last + 1);
-  } while (!proposed_.compare_exchange_weak(last, next, std::memory_order_relaxed));
+  } while (!newest_.compare_exchange_weak(last, next, std::memory_order_relaxed));
   return next;
 }
 
 void Clock::see(Revision revision) noexcept {
-  raise(ahead_us_, static_cast<std::int64_t>(revision.value) + 1 - boot_clock_ns() / ns_in_us);
+  std::uint64_t old = newest_.load(std::memory_order_relaxed);
+  while (old < revision.value &&
+         !newest_.compare_exchange_weak(old, revision.value, std::memory_order_relaxed)) {
+  }
 }
 
 }  // namespace tenure::etcd

@@ -34,9 +34,8 @@ class Clock {
   void see(Revision revision) noexcept;
 
  private:
-  std::atomic<std::int64_t> ahead_ns_;      // Of CLOCK_BOOTTIME, the time,
-  std::atomic<std::int64_t> ahead_us_;      // and proposals.
-  std::atomic<std::uint64_t> proposed_{0};  // The last.
+  std::atomic<std::int64_t> ahead_ns_;    // Of CLOCK_BOOTTIME.
+  std::atomic<std::uint64_t> newest_{0};  // Revision that was proposed or seen.
 };
 
 }  // namespace tenure::etcd

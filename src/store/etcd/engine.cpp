@@ -11,24 +11,28 @@
 namespace tenure::etcd {
 namespace {
 
-// How far ahead of the first the further proposals of a request are: microseconds.
-constexpr std::uint64_t second_lead = 2'000;
-constexpr std::uint64_t third_lead = 50'000;
-// A request that was outrun proposes twice as far ahead each time.
-constexpr unsigned max_doublings = 10;
+// How far ahead of the first the last proposal of a request is: twice the time that one takes,
+// since that is what others can be ahead by; those between are half as far each. A proposal further
+// ahead than needed would put all others behind in turn.
+constexpr std::uint64_t min_lead_us = 1'000;
+constexpr std::uint64_t max_lead_us = 2'000'000;
+// A request that was outrun goes further each time, up to so many times as far.
+constexpr unsigned max_further = 16;
 constexpr int max_attempts = 10'000;
 constexpr std::int64_t page = 256;
 // So many commits after the last that others outran, requests carry several proposals.
 constexpr int race_memory = 64;
 
-std::vector<std::uint64_t> propose(Clock& clock, std::size_t count, unsigned outrun) {
+std::vector<std::uint64_t> propose(Clock& clock, std::size_t count, unsigned outrun,
+                                   std::uint64_t round_trip_us) {
   std::vector<std::uint64_t> all;
   if (count == 0) return all;
-  const unsigned doublings = std::min(outrun, max_doublings);
-  const std::uint64_t lead = outrun == 0 ? 0 : std::uint64_t{500} << doublings;
-  all.push_back(clock.propose() + lead);
-  if (count > 1) all.push_back(all.front() + (second_lead << doublings));
-  if (count > 2) all.push_back(all.front() + (third_lead << doublings));
+  const std::uint64_t lead =
+      std::clamp(round_trip_us * 2, min_lead_us, max_lead_us) * (1 + std::min(outrun, max_further));
+  all.push_back(clock.propose());
+  for (std::size_t i = 1; i < count; ++i) {
+    all.push_back(std::max(all.back() + 1, all.front() + (lead >> (count - 1 - i))));
+  }
   return all;
 }
 
@@ -56,11 +60,14 @@ class Engine::Attempt {
     if (!plan.open_questions().empty()) {
       if (auto refused = ask(plan)) return refused;
     }
-    // Alone, one is enough, and a request with three costs the server three times the reading.
+    // Alone, one is enough, and each further one makes the request longer by all that it writes.
     const std::size_t most = engine_.race_.load() > 0 ? plan.proposals() : std::size_t{1};
-    const auto proposals = propose(engine_.clock_, std::min(most, plan.proposals()), outrun_);
+    const auto proposals = propose(engine_.clock_, std::min(most, plan.proposals()), outrun_,
+                                   engine_.round_trip_us_.load());
     pb::TxnResponse response;
+    const std::int64_t sent = boot_clock_ns();
     engine_.client_.txn(plan.request(proposals, engine_.clock_.now()), response, plan.writes());
+    if (plan.writes()) took(boot_clock_ns() - sent);
     const Plan::Result result = plan.result(response, proposals, engine_.memo_);
     see(result);
     if (plan.writes()) count(plan, result, proposals);
@@ -79,6 +86,12 @@ class Engine::Attempt {
     outcome.revision = result.head->revision;
     if (!read_on(plan, result, wrote, outcome)) return std::nullopt;
     return outcome;
+  }
+
+  // Of several the mean, with more weight on late ones. A race loses one, and no more.
+  void took(std::int64_t time_ns) {
+    const std::uint64_t mean = engine_.round_trip_us_.load();
+    engine_.round_trip_us_.store((mean * 7 + static_cast<std::uint64_t>(time_ns) / 1000) / 8);
   }
 
   void see(const Plan::Result& result) {

@@ -66,6 +66,7 @@ class Engine {
   std::atomic<std::uint64_t> outrun_{0};
   std::atomic<std::uint64_t> surprised_{0};
   std::atomic<std::uint64_t> later_{0};
+  std::atomic<std::uint64_t> round_trip_us_{500};
   std::atomic<int> race_{0};  // Positive: others write at the same time, or did lately.
 };
 

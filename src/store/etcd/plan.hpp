@@ -7,7 +7,7 @@
 //   if   the guards hold
 //   then if head < s1, and the keys to be put are as they were last seen (for `created`)
 //        then writes, head = s1, reads
-//        else if head < s2 …           s2, s3: further ahead, so that a race costs no round trip
+//        else if head < s2 …           s2, …: further ahead, so that a race costs no round trip
 //        else read the head, and those keys               (try again)
 //   else read the head, reads                             (not committed)
 //
@@ -43,7 +43,7 @@ struct Mark {
 
 class Plan {
  public:
-  static constexpr std::size_t max_proposals = 3;
+  static constexpr std::size_t max_proposals = 8;
 
   Plan(const Layout& layout, const Memo& memo, const Txn& txn, const Mark* mark);
 
@@ -56,7 +56,7 @@ class Plan {
 
   [[nodiscard]] pb::TxnRequest request(const std::vector<std::uint64_t>& proposals,
                                        Instant now) const;
-  // How many proposals a request should have: a large one is not sent three times over.
+  // How many proposals a request should have: a large one is not sent many times over.
   [[nodiscard]] std::size_t proposals() const noexcept;
   [[nodiscard]] bool writes() const noexcept { return !txn_.writes.empty() || mark_ != nullptr; }
 
