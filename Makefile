@@ -67,9 +67,9 @@ coverage: bootstrap ## Test coverage by file; pages in build/coverage/html
 format: bootstrap ## Format all C++ files in place
 	@tools/check_format.sh --fix
 
-tidy: bootstrap ## Run clang-tidy
+tidy: bootstrap ## Run clang-tidy with its static analyser (make test has it without)
 	@$(call configure,dev)
-	@tools/tidy.sh
+	@tools/tidy.sh --deep
 
 install: bootstrap ## Install library and program under PREFIX (/usr/local)
 	@$(call tree,release)

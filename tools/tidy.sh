@@ -3,37 +3,49 @@
 #   tidy.sh            every .cpp file under src/ and apps/ but tests and benchmarks; headers come
 #                      with the files that include them
 #   tidy.sh FILE ...   these only
+#   tidy.sh --deep ... with clang's static analyser as well, which takes as long as all the rest
 # A file that passed is not read again until its preprocessed text, comments and macros included, or
-# .clang-tidy changes: the stamps in build/dev/tidy say what passed.
+# .clang-tidy changes, in whatever clone: the stamps in ~/.cache/tenure-tidy say what passed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tree=build/dev
+passed=${XDG_CACHE_HOME:-$HOME/.cache}/tenure-tidy
 
 check_one() {
-  local file=$1 command=$2 key stamp output
+  local checks=$1 file=$2 command=$3 key output errors
   # The compiler's own command line, turned into "only preprocess".
-  key=$( (cd "$tree" && eval "$command -E -CC -dD -o -" && cat ../../.clang-tidy) | sha256sum)
-  stamp=$tree/tidy/${file//\//.}
-  if [[ -f $stamp && $(<"$stamp") == "$key" ]]; then return 0; fi
+  key=$( (cd "$tree" && eval "$command -E -P -CC -dD -o -" && cat ../../.clang-tidy &&
+    echo "$checks $file") | sha256sum | cut -d' ' -f1)
+  if [[ -f $passed/$key ]]; then return 0; fi
   # Standard error only counts the warnings it suppressed, but for a crash it is all there is.
-  if output=$(clang-tidy-19 --quiet -p "$tree" "$file" 2>"$stamp.err"); then
-    echo "$key" >"$stamp"
+  errors=$(mktemp)
+  if output=$(clang-tidy-19 --quiet -p "$tree" "--checks=$checks" "$file" 2>"$errors"); then
+    rm "$errors"
+    touch "$passed/$key"
   else
     printf '%s\n' "$output"
-    [[ -n $output ]] || cat "$stamp.err"
+    [[ -n $output ]] || cat "$errors"
+    rm "$errors"
     return 1
   fi
 }
 
 if [[ ${1:-} == --one ]]; then
-  check_one "$2" "$3"
+  check_one "$2" "$3" "$4"
   exit
 fi
 
-mkdir -p "$tree/tidy"
+checks=-clang-analyzer-*
+if [[ ${1:-} == --deep ]]; then
+  checks=
+  shift
+fi
+mkdir -p "$passed"
+# Stamps of texts that have long changed.
+find "$passed" -type f -mtime +30 -delete
 # Pairs of file and compile command. A source that no target compiles is not in the list, and is not
 # part of the product.
-python3 - "$tree/compile_commands.json" "$@" <<'PYTHON' | xargs -0 -r -n 2 -P 2 tools/tidy.sh --one
+python3 - "$tree/compile_commands.json" "$@" <<'PYTHON' |
 import json, os, re, sys
 
 entries, wanted = json.load(open(sys.argv[1])), set(sys.argv[2:])
@@ -43,3 +55,4 @@ for entry in entries:
     if os.path.exists(file) and (file in wanted if wanted else ours):
         sys.stdout.write(f"{file}\0{entry['command']}\0")
 PYTHON
+  xargs -0 -r -n 2 -P 2 tools/tidy.sh --one "$checks"

@@ -180,7 +180,8 @@ def max_hold(space):
     after = next_in_line(space, pids)
     status, _, error = finish(process)
     assert status == 74 and "lost" in error, (status, error)
-    assert finish(after) == (0, "\n", "")
+    result = finish(after)
+    assert result == (0, "\n", ""), result
     # One that is done in time is not touched.
     assert space.do("run", "a", "--max-hold", "100y", "--", "true")[0] == 2
     assert space.do("run", "a", "--max-hold", "36525d", "--", "sh", "-c", "exit 5")[0] == 5

@@ -10,6 +10,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "duration.hpp"
@@ -82,29 +84,56 @@ void examine_clock(Store& store, Report& report) {
   }
 }
 
+// Of an entry that anybody may have written.
+template <class T>
+T member(const Json& value, const char* name) {
+  const auto found = value.find(name);
+  if (found == value.end()) return {};
+  const bool fits =
+      std::is_same_v<T, std::string> ? found->is_string() : found->is_number_integer();
+  return fits ? found->get<T>() : T{};
+}
+
 SessionRow session_row(const Entry& entry, Store& store) {
   SessionRow row;
   row.id = entry.key.substr(session_prefix.size());
   row.alive = store.alive(row.id);
   const Json value = Json::parse(entry.value, nullptr, false);
   if (!value.is_object()) return row;
-  row.host = value.value("host", "");
-  row.pid = value.value("pid", std::int64_t{0});
-  row.label = value.value("label", "");
-  const auto since = value.value("since", std::int64_t{0});
+  row.host = member<std::string>(value, "host");
+  row.pid = member<std::int64_t>(value, "pid");
+  row.label = member<std::string>(value, "label");
+  const auto since = member<std::int64_t>(value, "since");
   if (since != 0) row.since = Instant{std::chrono::nanoseconds{since}};
   return row;
 }
 
-void examine_sessions(const OpenSpace& in, Report& report) {
+// How many each session has. Read as they stand there, since a space would clear the dead away.
+std::map<std::string, std::size_t> count_tickets(Store& store) {
+  Txn txn;
+  Range before_sessions;  // That is where tickets stand.
+  before_sessions.to = std::string{session_prefix};
+  txn.reads.push_back(std::move(before_sessions));
+  const Outcome outcome = store.apply(txn);
   std::map<std::string, std::size_t> tickets;
-  for (const TicketInfo& info : in.space.inspect()) ++tickets[info.session];
+  for (const Entry& entry : outcome.reads.front()) {
+    const Json value = Json::parse(entry.value, nullptr, false);
+    // A ticket of several claims has it all in one entry; the others point there.
+    if (value.is_object() && value.contains("claims")) {
+      ++tickets[member<std::string>(value, "session")];
+    }
+  }
+  return tickets;
+}
+
+void examine_sessions(Store& store, Report& report) {
+  std::map<std::string, std::size_t> tickets = count_tickets(store);
   Txn txn;
   txn.reads.push_back(Range::prefix(std::string{session_prefix}));
-  const Outcome outcome = in.store->apply(txn);
+  const Outcome outcome = store.apply(txn);
   std::size_t dead = 0;
   for (const Entry& entry : outcome.reads.front()) {
-    SessionRow row = session_row(entry, *in.store);
+    SessionRow row = session_row(entry, store);
     row.tickets = tickets[row.id];
     if (!row.alive) ++dead;
     report.sessions.push_back(std::move(row));
@@ -118,11 +147,11 @@ void examine_sessions(const OpenSpace& in, Report& report) {
 }
 
 // Nothing says more about a lock than taking one.
-void examine_locking(const OpenSpace& in, Report& report) {
+void examine_locking(const Space& space, Report& report) {
   using Clock = std::chrono::steady_clock;
   const Path path = Path::of("tenure-doctor", static_cast<std::int64_t>(::getpid()));
   const Clock::time_point start = Clock::now();
-  std::optional<Hold> hold = in.space.try_lock(path);
+  std::optional<Hold> hold = space.try_lock(path);
   if (!hold || !hold->release()) {
     report.problems.emplace_back(fmt::format("{} could not be locked and released", path.text()));
     return;
@@ -133,13 +162,13 @@ void examine_locking(const OpenSpace& in, Report& report) {
 Report examine(const SpaceChoice& choice) {
   Report report;
   report.url = choice.url;
-  const OpenSpace in = open_existing_space(choice);
-  report.facts = in.store->facts();
+  const std::shared_ptr<Store> store = open_existing_store(choice);
+  report.facts = store->facts();
   examine_file(choice, report);
-  examine_clock(*in.store, report);
-  examine_sessions(in, report);
+  examine_clock(*store, report);
+  examine_sessions(*store, report);
   try {
-    examine_locking(in, report);
+    examine_locking(open(store), report);
   } catch (const Error& error) {
     report.problems.emplace_back(error.what());
   }
@@ -180,9 +209,9 @@ void print(const Report& report, const Terminal& terminal) {
   fmt::print("\n{}\n", terminal.paint(Style::bold, "Sessions"));
   for (const SessionRow& row : report.sessions) {
     fmt::print(
-        "  {} {}  {}, pid {}, {} tickets{}\n", printable(row.id),
+        "  {} {}  {}, pid {}, {} {}{}\n", printable(row.id),
         row.alive ? terminal.paint(Style::green, "alive") : terminal.paint(Style::yellow, "dead "),
-        printable(row.host), row.pid, row.tickets,
+        printable(row.host), row.pid, row.tickets, row.tickets == 1 ? "ticket" : "tickets",
         row.label.empty() ? "" : fmt::format(", '{}'", printable(row.label)));
   }
   fmt::print("\n");

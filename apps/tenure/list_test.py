@@ -8,7 +8,7 @@ import os
 import re
 import signal
 
-from harness import finish, main, wait_for
+from harness import children, finish, is_running, main, minder_of, wait_for
 
 
 def crowd(space):
@@ -189,15 +189,21 @@ def doctor(space):
 
 
 def doctor_finds_the_dead(space):
+    """And leaves them to the next one who locks."""
+    def dead():
+        sessions = json.loads(space.do("doctor", "--json")[1])["sessions"]
+        return [session["pid"] for session in sessions if not session["alive"]]
     holder = space.hold("a")
     command = space.start("run", "b", "--", "sleep", "100")
     space.holding(2)
-    pid = command.pid
+    assert dead() == []
+    minder = minder_of(command)
+    family = [command.pid, minder, *children(minder)]
     command.kill()
-    dead = wait_for("a dead session", lambda: [
-        session for session in json.loads(space.do("doctor", "--json")[1])["sessions"]
-        if not session["alive"]] or space.do("run", "b", "--try", "--", "true")[0] == 0)
-    assert dead is True or dead[0]["pid"] == pid, dead
+    wait_for("all of it to be gone", lambda: not any(is_running(pid) for pid in family))
+    assert dead() == [command.pid]
+    assert space.do("run", "b", "--try", "--", "true")[0] == 0
+    assert dead() == []
     holder.stdin.close()
 
 

@@ -51,7 +51,7 @@ struct MinderReport {
   enum class Kind : std::uint8_t {
     started,  // value: the command's process
     failed,   // value: errno of exec; nothing runs
-    stopped,  // value: its how manieth stop that is, from 1
+    stopped,  // value: which of its stops that is, from 1
     continued,
     ended,    // value: as waitpid tells it
     overdue,  // It was killed at its deadline, without an order.

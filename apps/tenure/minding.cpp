@@ -273,10 +273,9 @@ bool Minding::reap() {
       // What stopped the command alone, where no shell looks, leaves the wrapper awake, to see a
       // hold that is lost.
       wrapper_stopped_ = (plan_.in_our_group || stop_ordered_) && !ending_;
-      // Before the report: SIGSTOP discards a SIGCONT of an earlier stop, which the wrapper would
-      // take for this one's.
-      if (wrapper_stopped_) tell_wrapper(SIGSTOP);
+      // First the report: the wrapper must know which stop it is when a shell continues it.
       report(MinderReport::Kind::stopped, stop_);
+      if (wrapper_stopped_) tell_wrapper(SIGSTOP);
     } else if (WIFCONTINUED(status)) {
       report(MinderReport::Kind::continued, 0);
       stop_ordered_ = wrapper_stopped_ = false;

@@ -98,7 +98,11 @@ int run_locked(const RunOptions& options, const SpaceChoice& choice, const Owner
   Acquired acquired = acquire(options, in, owner, signals);
   if (acquired.signal != 0) return exit_signal + acquired.signal;
   if (!acquired.hold) {
-    if (!options.quiet) fmt::print(stderr, "tenure: the lock was not free in time\n");
+    if (!options.quiet) {
+      const std::string path = printable(options.paths.front().text());
+      fmt::print(stderr, "tenure: {} was not free in time; 'tenure show {}' says who has it\n",
+                 options.paths.size() == 1 ? path : "the lock", path);
+    }
     return options.not_in_time;
   }
   Supervisor supervisor{minder, signals, *in.store, *acquired.hold, in_our_group};

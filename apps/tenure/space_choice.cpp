@@ -64,12 +64,25 @@ bool exists(const SpaceChoice& choice) {
   return choice.file.empty() || ::access(choice.file.c_str(), F_OK) == 0;
 }
 
-OpenSpace open_space(const SpaceChoice& choice, std::string label) {
+namespace {
+
+std::shared_ptr<Store> open_store(const SpaceChoice& choice) {
   if (choice.url == "local:" || choice.url == "memory:") {
     throw Error(choice.url + " is a space inside one process; others need sqlite:FILE");
   }
   if (choice.of_this_user) make_directories(choice.file.substr(0, choice.file.rfind('/')));
-  std::shared_ptr<Store> opened = store(choice.url);
+  return store(choice.url);
+}
+
+void require_exists(const SpaceChoice& choice) {
+  if (exists(choice)) return;
+  throw Error(fmt::format("there is no file {}: 'tenure run' makes it", printable(choice.file)));
+}
+
+}  // namespace
+
+OpenSpace open_space(const SpaceChoice& choice, std::string label) {
+  std::shared_ptr<Store> opened = open_store(choice);
   SessionOptions options;
   options.label = std::move(label);
   Space space = open(opened, std::move(options));
@@ -77,10 +90,13 @@ OpenSpace open_space(const SpaceChoice& choice, std::string label) {
 }
 
 OpenSpace open_existing_space(const SpaceChoice& choice) {
-  if (!exists(choice)) {
-    throw Error(fmt::format("there is no file {}: 'tenure run' makes it", printable(choice.file)));
-  }
+  require_exists(choice);
   return open_space(choice);
+}
+
+std::shared_ptr<Store> open_existing_store(const SpaceChoice& choice) {
+  require_exists(choice);
+  return open_store(choice);
 }
 
 }  // namespace tenure::cli

@@ -33,5 +33,7 @@ struct OpenSpace {
 [[nodiscard]] OpenSpace open_space(const SpaceChoice& choice, std::string label = {});
 // To look: as above, but for a file that is not there, which is an error.
 [[nodiscard]] OpenSpace open_existing_space(const SpaceChoice& choice);
+// The store alone, in which nobody has cleared away the dead yet.
+[[nodiscard]] std::shared_ptr<Store> open_existing_store(const SpaceChoice& choice);
 
 }  // namespace tenure::cli

@@ -93,6 +93,15 @@ def start(screen, line):
     return int(screen.see(r"pid=(\d+)\.")[1])
 
 
+def foreground(screen):
+    """fg of a job that is stopped. One that the shell takes for running would not go on."""
+    known = None
+    while known != "Stopped":
+        screen.type("jobs\n")
+        known = screen.see(r"\[1\]\+ +(\w+)")[1]
+    screen.type("fg\n")
+
+
 def parent(pid):
     with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
         return int(file.read().rpartition(")")[2].split()[1])
@@ -182,11 +191,7 @@ def background(space):
     pid = start(screen, f"{space.program} run a -- {script} input &")
     wrapper = parent(parent(pid))
     wait_for("both to stop", lambda: (state_of(pid), state_of(wrapper)) == ("T", "T"))
-    known = None
-    while known != "Stopped":  # A fg of what the shell takes for running would not continue it.
-        screen.type("jobs\n")
-        known = screen.see(r"\[1\]\+ +(\w+)")[1]
-    screen.type("fg\n")
+    foreground(screen)
     screen.see("continued")
     screen.type("hello\n")
     screen.see(r"line=hello ints=0\.")
@@ -347,7 +352,7 @@ def watch_in_background(space):
     screen.type("echo $((40 + 2)).\n")
     screen.see(r"42\.")
     assert "1049h" not in screen.shown
-    screen.type("fg\n")
+    foreground(screen)
     screen.see(r"\x1b\[\?1049h[^§]*0 of 0 tickets")
     screen.type("q")
     screen.see(r"\x1b\[\?1049l")

@@ -9,15 +9,14 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <coroutine>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <map>
 #include <thread>
 #include <vector>
 
 #include "bench/program.hpp"
+#include "bench/ring.hpp"
 #include "bench/stored/child.hpp"
 #include "bench/stored/ours.hpp"
 #include "bench/stored/questions.hpp"
@@ -47,17 +46,7 @@ struct Queue {
 
 enum Sort : std::uint8_t { task, thread, control };
 
-struct Task {
-  struct promise_type {  // NOLINT(readability-identifier-naming): the language's name.
-    Task get_return_object() noexcept { return {}; }
-    std::suspend_never initial_suspend() noexcept { return {}; }
-    std::suspend_never final_suspend() noexcept { return {}; }
-    void return_void() noexcept {}
-    void unhandled_exception() noexcept { std::terminate(); }
-  };
-};
-
-Task wait_in_turns(Locker space, Board& board) {
+Detached wait_in_turns(Locker space, Board& board) {
   const Claim claim = book.exclusive();
   for (;;) {
     Hold hold = co_await space.async_lock(claim);

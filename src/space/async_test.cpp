@@ -62,6 +62,27 @@ Detached take_in_turn(const Space& space, int number, std::vector<int>& order, s
   done.count_down();
 }
 
+Detached lock_once(Locker locker, Path path, std::latch& done) {
+  {
+    const Hold hold = co_await locker.async_lock(path);
+  }
+  done.count_down();
+}
+
+TEST_P(AnyAsync, ACircleOfOwnersIsToldToTheLastOne) {
+  const Space space = open_new();
+  const Path film = Path::of("film");
+  const Locker alice = space.as("alice");
+  const Locker bob = space.as("bob");
+  Hold a = alice.lock(book);
+  const Hold b = bob.lock(film);
+  std::latch done{1};
+  lock_once(bob, book, done);  // Has looked when it returns.
+  EXPECT_THROW(static_cast<void>(alice.lock(film)), Deadlock);
+  a.release();
+  done.wait();
+}
+
 TEST_P(AnyAsync, CoroutinesAreServedInOrder) {
   const Space space = open_new();
   constexpr int count = 20;

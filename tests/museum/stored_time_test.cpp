@@ -285,7 +285,8 @@ TEST_F(StoredMuseum, S10_AWaitingTicketIsWrittenOnce) {
   EXPECT_EQ(store->apply({}).revision, before);
   Txn read;
   read.reads.push_back(Range::prefix("\x01"));
-  for (const Entry& entry : store->apply(read).reads.front()) {
+  const Outcome outcome = store->apply(read);
+  for (const Entry& entry : outcome.reads.front()) {
     EXPECT_EQ(entry.changed, entry.created);
   }
   hold.release();

@@ -19,10 +19,14 @@ Runner::~Runner() {
 }
 
 void Runner::run(std::function<void()> job) {
-  const std::scoped_lock lock{state_->mutex};
-  state_->jobs.push_back(std::move(job));
-  if (!thread_.joinable()) thread_ = std::thread{work, state_};
-  state_->changed.notify_one();
+  // Kept: the job may end the space, and this with it, as soon as it is queued.
+  const std::shared_ptr<State> state = state_;
+  {
+    const std::scoped_lock lock{state->mutex};
+    state->jobs.push_back(std::move(job));
+    if (!thread_.joinable()) thread_ = std::thread{work, state};
+  }
+  state->changed.notify_one();
 }
 
 void Runner::forget() noexcept {

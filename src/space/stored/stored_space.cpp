@@ -208,7 +208,10 @@ StoredSpace::View StoredSpace::append(Record& record) {
     if (append(record, look, std::move(txn), found)) {
       const Revision at{record.number.value};
       return {.found = std::move(found),
-              .own = Entry{record.first_key(), record.row.text(), at, at},
+              .own = Entry{.key = record.first_key(),
+                           .value = record.row.text(),
+                           .created = at,
+                           .changed = at},
               .session = true,
               .at = at};
     }

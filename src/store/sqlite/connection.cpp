@@ -10,11 +10,6 @@ namespace {
 // Writers queue at a gate of ours, so only strangers and the dying are waited for.
 constexpr int patience_ms = 10'000;
 constexpr int quick_looks = 50;
-// SQLite's default. With fewer, the syncs of a checkpoint cost more; with more, each write does:
-// the index of the log is a hash of page numbers, in which a page that is written time and again is
-// looked for step by step.
-constexpr int pages_a_checkpoint = 1000;
-
 constexpr unsigned kind_bounded = 1;
 constexpr unsigned kind_before = 2;
 constexpr unsigned kind_reverse = 4;
@@ -163,7 +158,7 @@ Connection::Connection(const Place& place, Mode mode) : place_(place) {
   database_.reset(database);
   if (code != SQLITE_OK) fail(code, "open");
   sqlite3_busy_handler(database, &on_busy, this);
-  sqlite3_wal_autocheckpoint(database, pages_a_checkpoint);
+  sqlite3_wal_hook(database, &on_commit, this);  // In the place of SQLite's own checkpoints.
   if (mode == Mode::relaxed) execute("PRAGMA synchronous=NORMAL");
   if (mode == Mode::full) execute("PRAGMA synchronous=FULL");
 }
@@ -216,6 +211,20 @@ int Connection::on_busy(void* self, int times) noexcept {
   const timespec nap{.tv_sec = 0, .tv_nsec = times < quick_looks ? 20'000 : 1'000'000};
   ::nanosleep(&nap, nullptr);
   return 1;
+}
+
+int Connection::on_commit(void* self, sqlite3* /*database*/, const char* /*name*/,
+                          int pages) noexcept {
+  static_cast<Connection*>(self)->log_pages_ = pages;
+  return SQLITE_OK;
+}
+
+int Connection::checkpoint() noexcept {
+  int pages = 0;
+  int moved = 0;
+  const int code = sqlite3_wal_checkpoint_v2(database_.get(), nullptr, SQLITE_CHECKPOINT_PASSIVE,
+                                             &pages, &moved);
+  return code == SQLITE_OK ? moved : 0;
 }
 
 bool Connection::try_begin_write() {

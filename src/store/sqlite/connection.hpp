@@ -63,6 +63,12 @@ class Connection {
   void commit();
   void rollback() noexcept;  // Nothing happens when nothing was begun.
 
+  // How long this connection's last commit left the log.
+  [[nodiscard]] int log_pages() const noexcept { return log_pages_; }
+  // Moves as much of the log into the database as nobody reads there any more, and can be moved
+  // without waiting; how many pages of it have been moved then. What fails is for the next one.
+  int checkpoint() noexcept;
+
   [[nodiscard]] bool holds(const Guard& guard);
   // `before`: as Range::before, but for this_apply, which is the caller's to replace.
   [[nodiscard]] std::vector<Entry> read(const Range& range, Revision before);
@@ -106,10 +112,12 @@ class Connection {
   [[nodiscard]] std::uint32_t version() const noexcept;
 
   static int on_busy(void* self, int times) noexcept;
+  static int on_commit(void* self, sqlite3* database, const char* name, int pages) noexcept;
 
   Place place_;
   bool patient_ = true;
   bool writing_ = false;
+  int log_pages_ = 0;
   std::uint32_t version_ = 0;  // As this connection's last write transaction left it.
   Known known_;                // For write transactions only.
   std::unique_ptr<sqlite3, Close> database_;

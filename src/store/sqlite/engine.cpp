@@ -93,10 +93,12 @@ Engine::Engine(Opened opened, std::uint32_t max_pages)
 // The connections go while forks still wait for this: what SQLite keeps locked for all connections
 // of a process must not be locked in a child.
 Engine::~Engine() {
+  checkpoints_.stop();
   {
     const Traffic::Inside inside{traffic_};
     relaxed_.reset();
     full_.reset();
+    checkpointer_.reset();
     const base::Mutex::Scoped lock{pool_mutex_};
     pool_.clear();
   }
@@ -193,6 +195,18 @@ void Engine::write_together(std::span<Job*> batch) {
     throw;
   }
   settle();
+  // Still at the gate: the log begins anew only if nobody writes between this and the next one.
+  if (checkpoints_.due(connection.log_pages())) std::ignore = connection.checkpoint();
+}
+
+int Engine::checkpoint_beside() noexcept {
+  const Traffic::Inside inside{traffic_};
+  try {
+    if (!checkpointer_) checkpointer_ = open(Connection::Mode::relaxed);
+    return checkpointer_->checkpoint();
+  } catch (...) {
+    return 0;
+  }
 }
 
 void Engine::begin(Connection& connection, AtGate& gate) {
@@ -253,13 +267,23 @@ void Engine::settle() noexcept {
   }
 }
 
+void Engine::own_doorbell(std::size_t slot, Look look) {
+  own_look_ = std::move(look);
+  own_slot_.store(slot);
+}
+
 void Engine::ring(std::size_t bucket) noexcept {
   const std::uint64_t summary = std::uint64_t{1} << bucket % 64;
+  const std::size_t own = own_slot_.load();
   std::uint64_t bits = side_->bucket(bucket).bits.exchange(0);
   for (; bits != 0; bits &= bits - 1) {
     for (auto slot = static_cast<std::size_t>(std::countr_zero(bits)); slot < doorbells;
          slot += 64) {
-      ring_doorbell(side_->doorbell(slot), summary);
+      if (slot == own) {
+        own_look_(bucket);
+      } else {
+        ring_doorbell(side_->doorbell(slot), summary);
+      }
     }
   }
 }
@@ -313,6 +337,7 @@ void Engine::before_fork() noexcept {
   traffic_.pause();
   relaxed_.reset();
   full_.reset();
+  checkpointer_.reset();
   const base::Mutex::Scoped lock{pool_mutex_};
   pool_.clear();
 }

@@ -29,6 +29,7 @@
 
 #include "base/annotations.hpp"
 #include "base/mutex.hpp"
+#include "store/sqlite/checkpoints.hpp"
 #include "store/sqlite/fork.hpp"
 #include "store/sqlite/opening.hpp"
 #include "tenure/store.hpp"
@@ -59,6 +60,12 @@ class Engine final : public ForkAware {
   [[nodiscard]] const Place& place() const noexcept { return place_; }
   [[nodiscard]] Instant now() const noexcept;
 
+  // The bell of this process: with it comes who looks, on the writer's thread, whether a bucket
+  // concerns anybody here. Most writes of a process touch what only it has watched, and would wake
+  // its thread for nothing. Once.
+  using Look = std::function<void(std::size_t bucket)>;
+  void own_doorbell(std::size_t slot, Look look);
+
   // Whether the paths still lead to the files that are open. Once false, always false.
   [[nodiscard]] bool intact() noexcept;
 
@@ -71,6 +78,7 @@ class Engine final : public ForkAware {
   void change(Connection& connection, const Write& write, Revision revision);
   void touch(std::string_view key, std::uint64_t revision);
   void begin(Connection& connection, AtGate& gate);
+  int checkpoint_beside() noexcept;
   void settle() noexcept;
   void ring(std::size_t bucket) noexcept;
   void check_intact_sometimes();
@@ -85,6 +93,9 @@ class Engine final : public ForkAware {
   const std::shared_ptr<SideFile> side_;
   const std::uint32_t max_pages_;
   std::atomic<bool> replaced_{false};
+  static constexpr std::size_t no_slot = doorbells;
+  Look own_look_;  // Set before the slot is.
+  std::atomic<std::size_t> own_slot_{no_slot};
 
   Traffic traffic_;
   // Of the thread that is in write().
@@ -94,6 +105,9 @@ class Engine final : public ForkAware {
   std::uint64_t given_ = 0;             // The last revision of this batch, or the one before it.
   std::string key_;                     // Of an append.
   std::int64_t next_check_ = 0;
+
+  std::unique_ptr<Connection> checkpointer_;  // Of the thread of checkpoints_.
+  Checkpoints checkpoints_{[this] { return checkpoint_beside(); }};
 
   base::Mutex pool_mutex_;
   std::vector<std::unique_ptr<Connection>> pool_ TENURE_GUARDED_BY(pool_mutex_);

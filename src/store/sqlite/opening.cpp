@@ -14,7 +14,7 @@
 
 #include "store/session_entry.hpp"
 #include "store/sqlite/checks.hpp"
-#include "store/sqlite/log_writes.hpp"
+#include "store/sqlite/file_system.hpp"
 #include "store/sqlite/views.hpp"
 
 namespace tenure::sqlite {
@@ -222,7 +222,7 @@ void raise_epoch(Connection& full, SideFile& side) { write_epoch(full, side, rec
 Opened open_files(const std::filesystem::path& path, const SqliteOptions& options) {
   Found found = check_path(path, options);
   Opened opened;
-  opened.place = {.path = found.path, .vfs = with_joined_log_writes(options.vfs)};
+  opened.place = {.path = found.path, .vfs = with_fewer_calls(options.vfs)};
   std::filesystem::path side = found.path;
   side += "-tenure";
   // A stranger's database gets no side file, not even for a moment. Who makes a database makes its

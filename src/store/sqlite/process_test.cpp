@@ -321,5 +321,28 @@ TEST_F(SqliteProcess, NobodyStarvesAtTheGate) {
   ::munmap(worst, 4096);
 }
 
+// Though most transactions leave their mark in the log where it is (file_system.hpp).
+TEST_F(SqliteProcess, TheLogStaysShortWhileManyReadAndWrite) {
+  constexpr std::size_t processes = 4;
+  constexpr int each = 5'000;
+  Children children;
+  children.start(processes, [&](std::size_t index) {
+    const auto store = open_sqlite(path);
+    const std::string key = "k" + std::to_string(index);
+    for (int i = 0; i < each; ++i) {
+      put(*store, key, std::to_string(i));
+      if (value_of(*store, key) != std::to_string(i)) return 1;
+    }
+    up.say("done");
+    std::ignore = down.hear();  // The last to close would remove the log.
+    return 0;
+  });
+  for (std::size_t i = 0; i < processes; ++i) EXPECT_EQ(up.hear(), "done");
+  const auto log = std::filesystem::file_size(directory / "app.db-wal");
+  for (std::size_t i = 0; i < processes; ++i) down.say("end");
+  EXPECT_EQ(children.exit_statuses(), std::vector<int>(processes, 0));
+  EXPECT_LT(log, processes * each * 1024 / 4) << "as long as if it had been used once or twice";
+}
+
 }  // namespace
 }  // namespace tenure::sqlite

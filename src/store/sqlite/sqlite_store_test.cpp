@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "store/sqlite/side_file.hpp"
 #include "store/sqlite/sqlite_test.hpp"
 
 namespace tenure::sqlite {
@@ -156,6 +157,31 @@ TEST(SqliteStore, MayBeDroppedByItsOwnThreads) {
     });
   }
   bell.wait(2);
+}
+
+// How often the first process that watches was rung, or has rung itself.
+std::uint32_t rings(const Directory& directory) {
+  SideFile side{directory / "app.db-tenure", {.uid = ::getuid(), .gid = ::getgid()}};
+  side.done();
+  return side.doorbell(0).word.load();
+}
+
+TEST(SqliteStore, AWriteWakesItsOwnProcessOnlyForWhatItWatches) {
+  const Directory directory;
+  const auto store = open_sqlite(directory / "app.db");
+  WatchFor what;
+  what.ranges.push_back(Range::key("a"));
+  what.after = put(*store, "a");
+  conformance::Bell bell;
+  auto watch = store->watch(what, bell.notice());
+  watch.reset();  // Its bit stays in the bucket.
+  const std::uint32_t before = rings(directory);
+  what.after = put(*store, "a");
+  EXPECT_EQ(rings(directory), before);
+  watch = store->watch(what, bell.notice());
+  put(*store, "a");
+  bell.wait();
+  EXPECT_GT(rings(directory), before);
 }
 
 TEST(SqliteStore, TellsTheDoctor) {

@@ -47,6 +47,10 @@ void Watches::start() {
   if (service_.joinable() || stopping_) return;
   take_slot();
   service_ = quiet_thread([self = shared_from_this()] { self->serve(); });
+  if (slot_shared_) return;  // A ring may be for another process too.
+  engine_->own_doorbell(slot_, [weak = weak_from_this()](std::size_t bucket) {
+    if (const auto self = weak.lock()) self->rung_here(bucket);
+  });
 }
 
 void Watches::wake() noexcept { ring_doorbell(engine_->side().doorbell(slot_), 0); }
@@ -90,13 +94,31 @@ void Watches::look(std::uint64_t summary) {
   Ids found;
   for (; summary != 0; summary &= summary - 1) {
     for (const auto& [bucket, ids] : by_bucket_[static_cast<unsigned>(std::countr_zero(summary))]) {
-      arm_bucket(bucket);
-      for (const std::uint64_t id : ids) {
-        if (due(*armed_.at(id))) found.push_back(id);
-      }
+      look_at(bucket, ids, found);
     }
   }
   for (const std::uint64_t id : found) make_ready(id);
+}
+
+void Watches::look_at(std::uint32_t bucket, const Ids& ids, Ids& found) {
+  arm_bucket(bucket);
+  for (const std::uint64_t id : ids) {
+    if (due(*armed_.at(id))) found.push_back(id);
+  }
+}
+
+void Watches::rung_here(std::size_t bucket) noexcept {
+  {
+    const Lock lock{mutex_};
+    const auto& group = by_bucket_[bucket % 64];
+    const auto at = group.find(static_cast<std::uint32_t>(bucket));
+    if (at == group.end()) return;
+    Ids found;
+    look_at(at->first, at->second, found);
+    if (found.empty()) return;
+    for (const std::uint64_t id : found) make_ready(id);
+  }
+  wake();
 }
 
 void Watches::look_at_timers() {

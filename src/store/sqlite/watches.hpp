@@ -62,6 +62,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
   };
   class Handle;
   using Lock = base::Mutex::Scoped;
+  using Ids = std::vector<std::uint64_t>;
   // With nothing to watch, so many more checks; then the thread sleeps until it is rung.
   static constexpr int max_idle_checks = 3;
 
@@ -77,6 +78,8 @@ class Watches : public std::enable_shared_from_this<Watches> {
   void serve();
   void run_ready() TENURE_REQUIRES(mutex_);
   void look(std::uint64_t summary) TENURE_REQUIRES(mutex_);
+  void look_at(std::uint32_t bucket, const Ids& ids, Ids& found) TENURE_REQUIRES(mutex_);
+  void rung_here(std::size_t bucket) noexcept;  // By a writer of this process.
   void look_at_timers() TENURE_REQUIRES(mutex_);
   void check_all() TENURE_REQUIRES(mutex_);
   void declare_lost() TENURE_REQUIRES(mutex_);
@@ -94,7 +97,6 @@ class Watches : public std::enable_shared_from_this<Watches> {
   std::condition_variable_any ran_;
   std::uint64_t last_id_ TENURE_GUARDED_BY(mutex_) = 0;
   std::unordered_map<std::uint64_t, std::unique_ptr<Armed>> armed_ TENURE_GUARDED_BY(mutex_);
-  using Ids = std::vector<std::uint64_t>;
   // By bucket modulo 64, as a doorbell's summary has them, then by bucket.
   std::array<std::unordered_map<std::uint32_t, Ids>, 64> by_bucket_ TENURE_GUARDED_BY(mutex_);
   std::multimap<Instant, std::uint64_t> timers_ TENURE_GUARDED_BY(mutex_);

@@ -34,14 +34,16 @@ void Writers::post(Txn txn, Store::Posted done) {
   item->txn = &item->own;
   item->posted = true;
   item->done = std::move(done);
-  const base::Mutex::Scoped lock{mutex_};
+  base::Mutex::Scoped lock{mutex_};
   if (!poster_.joinable()) {
     poster_ = quiet_thread([self = shared_from_this()] { self->serve(); });
   }
   queue_.push_back(item.get());
   posts_.fetch_add(1);
   std::ignore = item.release();
-  if (!led_) work_.notify_one();
+  const bool led = led_;
+  lock.unlock();
+  if (!led) work_.notify_one();
 }
 
 bool Writers::take_batch() {

@@ -1,0 +1,75 @@
+// Any bytes as an entry of a stored space: its key, and the JSON at it.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "space/stored/keys.hpp"
+#include "space/stored/row.hpp"
+#include "tenure/store.hpp"
+
+namespace {
+
+using tenure::Entry;
+using tenure::StoreError;
+
+void require(bool holds, std::string_view what) {
+  if (holds) return;
+  std::cerr << "row_fuzz: " << what << '\n';
+  std::abort();
+}
+
+std::optional<tenure::stored::Parsed> parse(const Entry& entry) {
+  try {
+    return tenure::stored::parse_row(entry);
+  } catch (const StoreError& error) {
+    require(!std::string_view{error.what()}.empty(), "no reason");
+    return std::nullopt;
+  }
+}
+
+// A ticket is read as it was written; everything else is refused with a reason.
+void try_as_row(std::string_view key, std::string value) {
+  Entry entry{std::string{key}, std::move(value), {1}, {1}};
+  const auto parsed = parse(entry);
+  if (!parsed) return;
+  require(parsed->row.has_value() != parsed->pointer.has_value(), "neither ticket nor pointer");
+  entry.value = parsed->row ? parsed->row->text() : parsed->pointer->text();
+  const auto again = parse(entry);
+  require(again.has_value(), "its own text is refused");
+  require(again->row == parsed->row, "it has changed");
+}
+
+void try_as_session(std::string_view key, const std::string& value) {
+  try {
+    static_cast<void>(tenure::stored::parse_session({std::string{key}, value, {1}, {1}}));
+  } catch (const StoreError& error) {
+    require(!std::string_view{error.what()}.empty(), "no reason");
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string bytes(data + 1, data + size);
+  const std::size_t cut = std::min<std::size_t>(data[0], bytes.size());
+  const std::string_view key = std::string_view{bytes}.substr(0, cut);
+  const std::string value = bytes.substr(cut);
+  const std::string_view cls = tenure::stored::class_in(key);
+  require(key.starts_with(cls), "a class that is not in its key");
+  require(tenure::stored::group_in(cls).size() <= cls.size(), "a group that is not in its class");
+  static_cast<void>(tenure::stored::number_in(key));
+  try_as_row(key, value);
+  // Most bytes are no JSON; in a ticket's the rest gets its turn.
+  try_as_row(key, R"({"session":"0123456789abcdef","request":1,"since":1,"claims":)" + value + "}");
+  try_as_row(key, R"({"session":"0123456789abcdef","request":1,"since":1,"claims":[["a"]],)" +
+                      value + "}");
+  try_as_row(key, R"({"session":"0123456789abcdef","first":)" + value + "}");
+  try_as_session(key, value);
+  return 0;
+}

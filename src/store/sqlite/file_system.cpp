@@ -1,0 +1,215 @@
+#include "store/sqlite/file_system.hpp"
+
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "base/mutex.hpp"
+#include "tenure/store.hpp"
+
+namespace tenure::sqlite {
+namespace {
+
+// The file underneath stands behind ours in the memory that SQLite gave.
+struct File {
+  sqlite3_file base;
+  sqlite3_file* under;
+};
+
+struct LogFile : File {
+  static constexpr int header_size = 24;
+  std::vector<char> frame;  // A header that waits for its page, if any.
+  sqlite3_int64 at;
+
+  int flush() {
+    if (frame.empty()) return SQLITE_OK;
+    const int code =
+        under->pMethods->xWrite(under, frame.data(), static_cast<int>(frame.size()), at);
+    frame.clear();
+    return code;
+  }
+};
+
+// Locks of the log's index: 0 for the writer, 1 for a checkpoint, 2 for recovery, then one for each
+// mark. The mark at 3 means "no log".
+struct DatabaseFile : File {
+  static constexpr int checkpoint = 1;
+  static constexpr int first_mark = 4;
+  static constexpr int last_mark = 7;
+  static constexpr int moved_every = 32;  // One transaction in so many moves its mark.
+  bool in_checkpoint;
+  bool refused;  // In this search for a mark, which goes from the first to the last.
+  int since_moved;
+
+  static int flush() { return SQLITE_OK; }
+
+  // Of the exclusive lock on a mark, by one who begins to read. Whoever comes back to the first
+  // mark has not found one: it must be let.
+  bool refuses(int mark) {
+    if (mark == first_mark) {
+      refused = !refused && since_moved < moved_every;
+      if (!refused) since_moved = 0;
+    }
+    return refused;
+  }
+};
+
+template <class Kind>
+Kind& as(sqlite3_file* file) {
+  return *reinterpret_cast<Kind*>(file);
+}
+
+int write(sqlite3_file* base, const void* data, int size, sqlite3_int64 at) {
+  auto& file = as<LogFile>(base);
+  const char* const bytes = static_cast<const char*>(data);
+  const auto waiting = static_cast<sqlite3_int64>(file.frame.size());
+  try {
+    if (waiting != 0 && at == file.at + waiting) {
+      file.frame.insert(file.frame.end(), bytes, bytes + size);
+      return file.flush();
+    }
+    if (const int code = file.flush(); code != SQLITE_OK) return code;
+    if (size == LogFile::header_size) {
+      file.frame.assign(bytes, bytes + size);
+      file.at = at;
+      return SQLITE_OK;
+    }
+  } catch (const std::bad_alloc&) {
+    return SQLITE_IOERR_NOMEM;
+  }
+  return file.under->pMethods->xWrite(file.under, data, size, at);
+}
+
+int lock_index(sqlite3_file* base, int first, int count, int flags) {
+  auto& file = as<DatabaseFile>(base);
+  const bool mark = first >= DatabaseFile::first_mark && first <= DatabaseFile::last_mark;
+  const bool moves_mark = mark && count == 1 && flags == (SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE);
+  if (moves_mark && !file.in_checkpoint && file.refuses(first)) return SQLITE_BUSY;
+  const int code = file.under->pMethods->xShmLock(file.under, first, count, flags);
+  if (code != SQLITE_OK) return code;
+  if (first == DatabaseFile::checkpoint) file.in_checkpoint = (flags & SQLITE_SHM_LOCK) != 0;
+  if (mark && flags == (SQLITE_SHM_LOCK | SQLITE_SHM_SHARED)) {
+    file.refused = false;
+    ++file.since_moved;
+  }
+  return SQLITE_OK;
+}
+
+// What waits goes first, then the same call underneath.
+template <class Kind, auto method, class... Args>
+auto pass(sqlite3_file* base, Args... args) {
+  auto& file = as<Kind>(base);
+  if (const int code = file.flush(); code != SQLITE_OK) return code;
+  return (file.under->pMethods->*method)(file.under, args...);
+}
+
+template <class Kind>
+int close(sqlite3_file* base) {
+  const int code = pass<Kind, &sqlite3_io_methods::xClose>(base);
+  std::destroy_at(&as<Kind>(base));
+  return code;
+}
+
+template <class Kind>
+constexpr sqlite3_io_methods passing() {
+  using Methods = sqlite3_io_methods;
+  Methods made{};
+  made.iVersion = 1;
+  made.xClose = close<Kind>;
+  made.xRead = pass<Kind, &Methods::xRead, void*, int, sqlite3_int64>;
+  made.xWrite = pass<Kind, &Methods::xWrite, const void*, int, sqlite3_int64>;
+  made.xTruncate = pass<Kind, &Methods::xTruncate, sqlite3_int64>;
+  made.xSync = pass<Kind, &Methods::xSync, int>;
+  made.xFileSize = pass<Kind, &Methods::xFileSize, sqlite3_int64*>;
+  made.xLock = pass<Kind, &Methods::xLock, int>;
+  made.xUnlock = pass<Kind, &Methods::xUnlock, int>;
+  made.xCheckReservedLock = pass<Kind, &Methods::xCheckReservedLock, int*>;
+  made.xFileControl = pass<Kind, &Methods::xFileControl, int, void*>;
+  made.xSectorSize = pass<Kind, &Methods::xSectorSize>;
+  made.xDeviceCharacteristics = pass<Kind, &Methods::xDeviceCharacteristics>;
+  return made;
+}
+
+constexpr sqlite3_io_methods log_methods = [] {
+  sqlite3_io_methods made = passing<LogFile>();
+  made.xWrite = write;
+  return made;
+}();
+
+constexpr sqlite3_io_methods database_methods = [] {
+  using Methods = sqlite3_io_methods;
+  Methods made = passing<DatabaseFile>();
+  made.iVersion = 2;
+  made.xShmMap = pass<DatabaseFile, &Methods::xShmMap, int, int, int, void volatile**>;
+  made.xShmLock = lock_index;
+  made.xShmBarrier = [](sqlite3_file* base) {
+    sqlite3_file* const under = as<File>(base).under;
+    under->pMethods->xShmBarrier(under);
+  };
+  made.xShmUnmap = pass<DatabaseFile, &Methods::xShmUnmap, int>;
+  return made;
+}();
+
+// A copy of the one underneath but for its name and how files are opened.
+struct FileSystem {
+  sqlite3_vfs vfs;  // First: SQLite hands it back.
+  sqlite3_vfs* under;
+  std::string name;
+};
+
+template <class Kind>
+int open_as(sqlite3_vfs* under, const sqlite3_io_methods& methods, const char* path,
+            sqlite3_file* file, int flags, int* out) {
+  auto* const behind =
+      reinterpret_cast<sqlite3_file*>(reinterpret_cast<char*>(file) + sizeof(Kind));
+  file->pMethods = nullptr;
+  const int code = under->xOpen(under, path, behind, flags, out);
+  if (behind->pMethods == nullptr) return code;
+  Kind* const made = new (file) Kind{};
+  made->base.pMethods = &methods;
+  made->under = behind;
+  return code;
+}
+
+int open(sqlite3_vfs* vfs, const char* path, sqlite3_file* file, int flags, int* out) {
+  sqlite3_vfs* const under = reinterpret_cast<FileSystem*>(vfs)->under;
+  if ((flags & SQLITE_OPEN_WAL) != 0) {
+    return open_as<LogFile>(under, log_methods, path, file, flags, out);
+  }
+  if ((flags & SQLITE_OPEN_MAIN_DB) != 0) {
+    return open_as<DatabaseFile>(under, database_methods, path, file, flags, out);
+  }
+  return under->xOpen(under, path, file, flags, out);
+}
+
+}  // namespace
+
+std::string with_fewer_calls(const std::string& under) {
+  static constinit base::Mutex mutex;
+  static auto* const made = new std::map<std::string, FileSystem>;
+  const base::Mutex::Scoped lock{mutex};
+  const auto [at, is_new] = made->try_emplace(under);
+  FileSystem& system = at->second;
+  if (!is_new) return system.name;
+  system.under = sqlite3_vfs_find(under.empty() ? nullptr : under.c_str());
+  if (system.under == nullptr) {
+    made->erase(at);
+    throw StoreError("SQLite has no file system '" + under + "'");
+  }
+  system.name = "tenure+" + std::string{system.under->zName};
+  system.vfs = *system.under;
+  system.vfs.pNext = nullptr;
+  system.vfs.zName = system.name.c_str();
+  system.vfs.szOsFile += static_cast<int>(std::max(sizeof(LogFile), sizeof(DatabaseFile)));
+  system.vfs.xOpen = open;
+  sqlite3_vfs_register(&system.vfs, 0);
+  return system.name;
+}
+
+}  // namespace tenure::sqlite
