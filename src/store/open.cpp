@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "store/etcd/address.hpp"
-#include "store/etcd/etcd_store.hpp"
+#include "store/module.hpp"
 #include "store/sqlite/sqlite_store.hpp"
 #include "tenure/memory_store.hpp"
 #include "tenure/store.hpp"
@@ -14,6 +14,14 @@ namespace {
 
 constexpr std::string_view known = "'memory:', 'sqlite:PATH' or 'etcd://HOST:PORT,…/PREFIX'";
 constexpr std::string_view sqlite_scheme = "sqlite:";
+
+std::shared_ptr<Store> open_etcd(std::string_view url) {
+  // What is wrong with a URL is said whether or not the module is there.
+  static_cast<void>(etcd::parse_address(url));
+  return stores::load_module("tenure_etcd", "Tenure's module for etcd",
+                             stores::module_directories())
+      .open(url);
+}
 
 }  // namespace
 
@@ -26,7 +34,7 @@ std::shared_ptr<Store> store(std::string_view url) {
   if (url.starts_with(sqlite_scheme)) {
     return sqlite::open_sqlite(url.substr(sqlite_scheme.size()));
   }
-  if (etcd::is_address(url)) return etcd::open_etcd(url);
+  if (etcd::is_address(url)) return open_etcd(url);
   throw Error("'" + std::string{url} + "' names no store: use " + std::string{known});
 }
 
