@@ -25,12 +25,14 @@ function(_tenure_program name kind directory)
   endif()
 endfunction()
 
-# tenure_test(core_test SOURCES path_test.cpp ... LINK tenure::core [RAPIDCHECK] [CONCURRENT])
+# tenure_test(core_test SOURCES path_test.cpp ... LINK tenure::core [RAPIDCHECK] [CONCURRENT]
+#             [WHOLE])
 #
 # A gtest program; each of its cases is a ctest entry. RAPIDCHECK links that library. CONCURRENT is
 # for a program with threads in it: the dev tree also runs all of it as tsan.<name> and asan.<name>.
+# WHOLE is for one that starts a server for all of its cases: they are one ctest entry.
 function(tenure_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "RAPIDCHECK;CONCURRENT" "" "SOURCES;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "RAPIDCHECK;CONCURRENT;WHOLE" "" "SOURCES;LINK")
   _tenure_check_arguments(tenure_test)
   set(kind test)
   if(arg_CONCURRENT)
@@ -40,7 +42,11 @@ function(tenure_test name)
     SOURCES ${arg_SOURCES}
     LINK ${arg_LINK} GTest::gtest_main $<$<BOOL:${arg_RAPIDCHECK}>:rapidcheck>)
 
-  if(tenure_in_tree)
+  if(tenure_in_tree AND arg_WHOLE)
+    add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
+    set_tests_properties(${name} PROPERTIES
+      TIMEOUT 300 ENVIRONMENT "${TENURE_SANITIZER_ENVIRONMENT}")
+  elseif(tenure_in_tree)
     gtest_discover_tests(${name}
       DISCOVERY_TIMEOUT 60
       PROPERTIES TIMEOUT 120 ENVIRONMENT "${TENURE_SANITIZER_ENVIRONMENT}")

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "store/etcd/numbers.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::etcd {
@@ -28,14 +29,18 @@ class Clock {
   [[nodiscard]] Instant now() const noexcept;
   void see(Instant time) noexcept;
 
-  // Larger than any that this process proposed or saw; about microseconds since 1970, so that those
-  // of several processes come in the order in which they were proposed, mostly.
+  // A head: larger than any that this process proposed or saw; by the time since 1970, so that
+  // those of several processes come in the order in which they were proposed, mostly.
   [[nodiscard]] std::uint64_t propose() noexcept;
+  // The first behind the largest that this process saw.
+  [[nodiscard]] std::uint64_t next() const noexcept { return (seen_.load() + 1) * apart; }
   void see(Revision revision) noexcept;
 
  private:
-  std::atomic<std::int64_t> ahead_ns_;    // Of CLOCK_BOOTTIME.
-  std::atomic<std::uint64_t> newest_{0};  // Revision that was proposed or seen.
+  std::atomic<std::int64_t> ahead_ns_;  // Of CLOCK_BOOTTIME.
+  // Heads, without the part that is zero.
+  std::atomic<std::uint64_t> newest_{0};  // That was proposed or seen.
+  std::atomic<std::uint64_t> seen_{0};
 };
 
 }  // namespace tenure::etcd

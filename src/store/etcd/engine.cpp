@@ -6,35 +6,24 @@
 #include <utility>
 #include <vector>
 
+#include "store/etcd/numbers.hpp"
 #include "store/etcd/plan.hpp"
 
 namespace tenure::etcd {
 namespace {
 
-// How far ahead of the first the last proposal of a request is: twice the time that one takes,
-// since that is what others can be ahead by; those between are half as far each. A proposal further
-// ahead than needed would put all others behind in turn.
-constexpr std::uint64_t min_lead_us = 1'000;
-constexpr std::uint64_t max_lead_us = 2'000'000;
-// A request that was outrun goes further each time, up to so many times as far.
-constexpr unsigned max_further = 16;
+// Who was outrun so often also proposes one that is far ahead: by the time that a request takes,
+// more each time, up to so many times. A proposal further ahead than needed puts all others behind,
+// so it is the last resort.
+constexpr unsigned patience = 4;
+constexpr unsigned max_further = 64;
 constexpr int max_attempts = 10'000;
 constexpr std::int64_t page = 256;
 // So many commits after the last that others outran, requests carry several proposals.
 constexpr int race_memory = 64;
-
-std::vector<std::uint64_t> propose(Clock& clock, std::size_t count, unsigned outrun,
-                                   std::uint64_t round_trip_us) {
-  std::vector<std::uint64_t> all;
-  if (count == 0) return all;
-  const std::uint64_t lead =
-      std::clamp(round_trip_us * 2, min_lead_us, max_lead_us) * (1 + std::min(outrun, max_further));
-  all.push_back(clock.propose());
-  for (std::size_t i = 1; i < count; ++i) {
-    all.push_back(std::max(all.back() + 1, all.front() + (lead >> (count - 1 - i))));
-  }
-  return all;
-}
+constexpr unsigned min_reach = 4;
+// In which no cluster makes as many revisions as max_age.
+constexpr std::int64_t longest_unseen_ns = 500'000'000;
 
 }  // namespace
 
@@ -60,32 +49,72 @@ class Engine::Attempt {
     if (!plan.open_questions().empty()) {
       if (auto refused = ask(plan)) return refused;
     }
-    // Alone, one is enough, and each further one makes the request longer by all that it writes.
-    const std::size_t most = engine_.race_.load() > 0 ? plan.proposals() : std::size_t{1};
-    const auto proposals = propose(engine_.clock_, std::min(most, plan.proposals()), outrun_,
-                                   engine_.round_trip_us_.load());
+    const Plan::Proposal proposal = propose(plan);
     pb::TxnResponse response;
     const std::int64_t sent = boot_clock_ns();
-    engine_.client_.txn(plan.request(proposals, engine_.clock_.now()), response, plan.writes());
+    engine_.client_.txn(plan.request(proposal), response, plan.writes());
     if (plan.writes()) took(boot_clock_ns() - sent);
-    const Plan::Result result = plan.result(response, proposals, engine_.memo_);
+    const Plan::Result result = plan.result(response, proposal, engine_.memo_);
     see(result);
-    if (plan.writes()) count(plan, result, proposals);
+    if (plan.writes()) count(result, proposal);
     switch (result.kind) {
       case Kind::committed:
       case Kind::refused: break;
       case Kind::outrun: ++outrun_; return std::nullopt;
+      case Kind::aged: number_it_ = true; return std::nullopt;
       case Kind::headless: engine_.make_head(); return std::nullopt;
       case Kind::surprised:
       case Kind::unanswered: return std::nullopt;
     }
     const bool wrote = plan.writes() && result.kind == Kind::committed;
-    if (wrote) plan.learn(result.head->revision, result.revision, engine_.memo_);
+    if (wrote) {
+      if (proposal.heads.empty() && !is_exact(result.head_put_at, result.by_etcd)) refuse_number();
+      plan.learn(result.at, result.by_etcd, engine_.memo_);
+    }
     Outcome outcome;
     outcome.committed = result.kind == Kind::committed;
-    outcome.revision = result.head->revision;
+    outcome.revision = result.at;
     if (!read_on(plan, result, wrote, outcome)) return std::nullopt;
     return outcome;
+  }
+
+  // In a race, the next heads behind the one that was seen: who commits then moves the head by as
+  // little as can be, and all who know of it within as many commits get through. Else one, by the
+  // time: nobody needs to have seen what others did before.
+  Plan::Proposal propose(const Plan& plan) {
+    Plan::Proposal proposal;
+    proposal.now = engine_.clock_.now();
+    if (!plan.writes()) return proposal;
+    // Who has not looked lately can't tell how old the head is.
+    const bool knows = boot_clock_ns() - engine_.seen_ns_.load() < longest_unseen_ns;
+    if (plan.only_removes() && knows && !number_it_) {
+      proposal.oldest = std::max<std::int64_t>(engine_.by_etcd_.load() - max_age, 0);
+      return proposal;
+    }
+    const std::size_t most = plan.max_heads();
+    if (engine_.race_.load() <= 0 || most == 1) {
+      proposal.heads.push_back(engine_.clock_.propose());
+      return proposal;
+    }
+    const std::size_t count = std::min<std::size_t>(engine_.reach_.load(), most);
+    const std::uint64_t first = engine_.clock_.next();
+    for (std::size_t i = 0; i < count; ++i) proposal.heads.push_back(first + i * apart);
+    if (outrun_ >= patience) {
+      const std::uint64_t lead = engine_.round_trip_us_.load() * heads_a_second / 1'000'000 + 1;
+      const std::uint64_t far =
+          engine_.clock_.propose() + lead * std::min(outrun_, max_further) * apart;
+      proposal.heads.back() = std::max(far, proposal.heads.back());
+    }
+    return proposal;
+  }
+
+  // More of etcd's revisions than the numbers between two heads are for, while one request was on
+  // its way.
+  [[noreturn]] void refuse_number() const {
+    throw StoreError("etcd at " + engine_.client_.address().text() +
+                         ": it was made, but others wrote so much meanwhile that it has no number "
+                         "of its own: read before trying again",
+                     true);
   }
 
   // Of several the mean, with more weight on late ones. A race loses one, and no more.
@@ -95,44 +124,57 @@ class Engine::Attempt {
   }
 
   void see(const Plan::Result& result) {
+    engine_.see(result.by_etcd);
     if (!result.head) return;
     engine_.clock_.see(result.head->revision);
     engine_.clock_.see(result.head->time);
-    engine_.memo_.same(result.head->revision, result.head_mod_revision);
+    engine_.memo_.head(result.head->revision, result.head_put_at);
   }
 
-  void count(const Plan& plan, const Plan::Result& result,
-             const std::vector<std::uint64_t>& proposals) {
+  void count(const Plan::Result& result, const Plan::Proposal& proposal) {
     ++engine_.round_trips_;
+    engine_.proposed_ += proposal.heads.size();
+    if (result.kind == Kind::surprised) ++engine_.surprised_;
     if (result.kind == Kind::outrun) {
       ++engine_.outrun_;
-      engine_.race_.store(race_memory);
+      if (engine_.race_.exchange(race_memory) > 0) reach(engine_.reach_.load() * 2);
     }
-    if (result.kind == Kind::surprised) ++engine_.surprised_;
-    if (result.kind != Kind::committed || !plan.writes()) return;
+    if (result.kind != Kind::committed) return;
     ++engine_.commits_;
-    if (result.head->revision.value != proposals.front()) {
+    if (proposal.heads.empty()) return;
+    const std::uint64_t ahead = (result.at.value - proposal.heads.front()) / apart;
+    if (ahead > 0) {
       ++engine_.later_;
       engine_.race_.store(race_memory);
     } else if (engine_.race_.load() > 0) {
       engine_.race_.fetch_sub(1);
     }
+    reach(static_cast<unsigned>(std::min<std::uint64_t>(ahead, Plan::max_proposals)));
+  }
+
+  // Up at once, down slowly.
+  void reach(unsigned ahead) {
+    const unsigned old = engine_.reach_.load();
+    const unsigned wanted = ahead + ahead / 2 + min_reach;
+    const unsigned next = wanted >= old ? wanted : old - (old - wanted + 15) / 16;
+    engine_.reach_.store(std::min<unsigned>(next, Plan::max_proposals));
   }
 
   // Which ranges are quiet since a revision of ours that etcd's number is not known for.
   std::optional<Outcome> ask(Plan& plan) {
     pb::TxnResponse response;
     engine_.client_.txn(plan.question(), response, false);
-    const pb::RangeResponse& head = response.responses(0).response_range();
-    if (head.kvs().empty()) {
+    const auto place = parse_place(engine_.layout_, response.responses(0).response_range());
+    if (!place) {
       engine_.make_head();
       return std::nullopt;
     }
     Plan::Result result;
     result.kind = Kind::refused;
-    result.head = parse_head(head.kvs(0).value());
-    result.head_mod_revision = head.kvs(0).mod_revision();
-    result.revision = response.header().revision();
+    result.head = place->head;
+    result.head_put_at = place->put_at;
+    result.by_etcd = response.header().revision();
+    result.at = place->newest;
     see(result);
     int at = 1;
     for (std::size_t i = 0; i < txn_.reads.size(); ++i) {
@@ -146,11 +188,11 @@ class Engine::Attempt {
                         parse_value(newest.kvs(0).value()).changed <= txn_.guards[i].revision);
     }
     if (quiet) {
-      plan.answer(result.revision, result.head->revision);
+      plan.answer(result.by_etcd, result.at, result.head->revision);
       return std::nullopt;
     }
     Outcome outcome;
-    outcome.revision = result.head->revision;
+    outcome.revision = result.at;
     if (!read_on(plan, result, false, outcome)) return std::nullopt;
     return outcome;
   }
@@ -176,7 +218,7 @@ class Engine::Attempt {
           request.set_key(last + '\0');
         }
         request.set_limit(page);
-        request.set_revision(result.revision);
+        request.set_revision(result.by_etcd);
         pb::RangeResponse next;
         try {
           engine_.client_.range(request, next);
@@ -216,17 +258,37 @@ class Engine::Attempt {
   const Txn& txn_;
   const Mark* mark_;
   unsigned outrun_ = 0;
+  bool number_it_ = false;
 };
 
 Engine::Engine(Address address) : client_(std::move(address)), layout_(client_.address().prefix) {
-  std::ignore = newest();
+  std::ignore = apply({});
 }
 
 Engine::~Engine() = default;
 
 Outcome Engine::apply(const Txn& txn, const Mark* mark) { return Attempt{*this, txn, mark}.run(); }
 
-Revision Engine::newest() { return apply({}).revision; }
+Engine::Where Engine::where() {
+  pb::RangeRequest request;
+  request.set_key(layout_.head());
+  request.set_range_end(layout_.tail_end());
+  pb::RangeResponse response;
+  client_.range(request, response);
+  see(response.header().revision());
+  const Place place = parse_place(layout_, response).value_or(Place{});
+  return {.head = place.head.revision,
+          .put_at = place.put_at,
+          .newest = place.newest,
+          .by_etcd = response.header().revision()};
+}
+
+void Engine::see(std::int64_t by_etcd) noexcept {
+  std::int64_t old = by_etcd_.load(std::memory_order_relaxed);
+  while (old < by_etcd && !by_etcd_.compare_exchange_weak(old, by_etcd)) {
+  }
+  if (old <= by_etcd) seen_ns_.store(boot_clock_ns(), std::memory_order_relaxed);
+}
 
 void Engine::make_head() {
   pb::TxnRequest request;
@@ -256,7 +318,8 @@ Engine::Counts Engine::counts() const noexcept {
           .round_trips = round_trips_.load(),
           .outrun = outrun_.load(),
           .surprised = surprised_.load(),
-          .later_proposals = later_.load()};
+          .later_proposals = later_.load(),
+          .proposals = proposed_.load()};
 }
 
 }  // namespace tenure::etcd

@@ -37,7 +37,14 @@ class Engine {
     std::int64_t at = 0;
   };
   [[nodiscard]] Life look_at_mark(std::string_view id);
-  [[nodiscard]] Revision newest();
+  // Head and newest revision, and etcd's revisions of the head and of all this (numbers.hpp).
+  struct Where {
+    Revision head;
+    std::int64_t put_at = 0;
+    Revision newest;
+    std::int64_t by_etcd = 0;
+  };
+  [[nodiscard]] Where where();
 
   [[nodiscard]] Client& client() noexcept { return client_; }
   [[nodiscard]] Clock& clock() noexcept { return clock_; }
@@ -50,12 +57,14 @@ class Engine {
     std::uint64_t outrun = 0;           // Attempts that were repeated since others were faster,
     std::uint64_t surprised = 0;        // or since a key was not as remembered.
     std::uint64_t later_proposals = 0;  // Commits by a further proposal of the same request.
+    std::uint64_t proposals = 0;        // All of them.
   };
   [[nodiscard]] Counts counts() const noexcept;
 
  private:
   class Attempt;
   void make_head();
+  void see(std::int64_t by_etcd) noexcept;
 
   Client client_;
   const Layout layout_;
@@ -66,8 +75,12 @@ class Engine {
   std::atomic<std::uint64_t> outrun_{0};
   std::atomic<std::uint64_t> surprised_{0};
   std::atomic<std::uint64_t> later_{0};
+  std::atomic<std::uint64_t> proposed_{0};
   std::atomic<std::uint64_t> round_trip_us_{500};
-  std::atomic<int> race_{0};  // Positive: others write at the same time, or did lately.
+  std::atomic<int> race_{0};              // Positive: others put at the same time, or did lately.
+  std::atomic<unsigned> reach_{8};        // By how many heads others get ahead in a round trip.
+  std::atomic<std::int64_t> by_etcd_{0};  // etcd's newest revision that was seen,
+  std::atomic<std::int64_t> seen_ns_{0};  // and when.
 };
 
 }  // namespace tenure::etcd

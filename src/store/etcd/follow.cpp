@@ -1,10 +1,12 @@
 // The stream of changes that Watches live by.
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "rpc.pb.h"
+#include "store/etcd/numbers.hpp"
 #include "store/etcd/watches.hpp"
 
 namespace tenure::etcd {
@@ -40,22 +42,22 @@ void Watches::follow() {
 bool Watches::begin() {
   const Layout& layout = engine_->layout();
   if (!changes_.open(engine_->client(), layout.head(), layout.end())) return false;
-  Revision head;
-  std::int64_t at = 0;
+  Engine::Where where;
   try {
-    head = engine_->newest();
-    at = engine_->look_at_mark("").at;
+    where = engine_->where();
   } catch (const Error&) {
     return false;
   }
   const Lock lock{mutex_};
-  if (head != newest_ || floor_ == Revision{}) {
+  if (where.newest != newest_ || floor_ == Revision{}) {
     recent_.clear();
-    floor_ = head;
-    newest_ = head;
+    floor_ = where.newest;
+    newest_ = where.newest;
   }
   live_ = true;
-  since_ = at;
+  head_ = where.head;
+  head_put_at_ = where.put_at;
+  since_ = where.by_etcd;
   Ids found;
   for (const auto& [id, armed] : armed_) {
     if (due(armed->what)) found.push_back(id);
@@ -67,25 +69,42 @@ bool Watches::begin() {
   return true;
 }
 
+// Of what moved no head: what only removes.
+Revision Watches::revision_of(std::int64_t by_etcd) {
+  if (by_etcd < head_put_at_) return floor_;  // Before the stream was judged to have begun.
+  if (is_exact(head_put_at_, by_etcd)) return revision_at(head_, head_put_at_, by_etcd);
+  // It has no number of its own. Newer than all; and who asks later must look.
+  floor_ = std::max(floor_, Revision{head_.value + apart});
+  return this_apply;
+}
+
 // All events of one of etcd's revisions are in one response; the head's says which of ours it is.
 void Watches::take(const pb::WatchResponse& response) {
   const Layout& layout = engine_->layout();
   const std::string head = layout.head();
+  const std::string tail = layout.tail();
   const Lock lock{mutex_};
   const auto& events = response.events();
   for (int first = 0, last = 0; first < events.size(); first = last) {
     const std::int64_t number = events.Get(first).kv().mod_revision();
-    Revision revision = this_apply;  // Of what somebody else wrote here: newer than all.
+    bool removed = false;
+    std::optional<Revision> told;
     for (last = first; last < events.size() && events.Get(last).kv().mod_revision() == number;
          ++last) {
       const pb::KeyValue& kv = events.Get(last).kv();
+      removed = removed || kv.key() == tail || layout.entry_at(kv.key());
       if (kv.key() != head || events.Get(last).type() != pb::Event::PUT) continue;
       if (kv.value().size() != 2 * stamp_size) continue;
-      const Head told = parse_head(kv.value());
-      revision = told.revision;
-      engine_->clock().see(told.revision);
-      engine_->clock().see(told.time);
+      const Head moved = parse_head(kv.value());
+      told = moved.revision;
+      engine_->clock().see(moved.revision);
+      engine_->clock().see(moved.time);
     }
+    if (told && number > head_put_at_) {
+      head_ = *told;
+      head_put_at_ = number;
+    }
+    const Revision revision = told ? *told : removed ? revision_of(number) : floor_;
     for (int i = first; i < last; ++i) {
       const pb::Event& event = events.Get(i);
       if (const auto key = layout.entry_at(event.kv().key())) changed(revision, *key);

@@ -1,8 +1,10 @@
 // layout.hpp: where a store's entries are in etcd.
 //
-//   PREFIX 0 'h'         the head: stamp(newest revision) stamp(time), put by every apply that
-//   writes PREFIX 0 'k' KEY     an entry: stamp(changed) stamp(created) VALUE PREFIX 0 'm' ID a
-//   session's mark: under its lease, so etcd removes it when the lease ends
+//   PREFIX 0 'h'      the head: stamp(revision) stamp(time), by every apply that puts anything
+//   PREFIX 0 'h' 't'  the tail: nothing, by every apply that only removes: etcd's revision of it is
+//                     what counts (numbers.hpp)
+//   PREFIX 0 'k' KEY  an entry: stamp(changed) stamp(created) VALUE
+//   PREFIX 0 'm' ID   a session's mark: under its lease, so etcd removes it when the lease ends
 //
 // No prefix has a zero byte in it, so no store reaches into another's. Stamps compare as numbers
 // do: etcd can compare values with them in a transaction.
@@ -33,6 +35,9 @@ class Layout {
   explicit Layout(const std::string& prefix) : root_(prefix + '\0') {}
 
   [[nodiscard]] std::string head() const { return root_ + 'h'; }
+  [[nodiscard]] std::string tail() const { return root_ + "ht"; }
+  // Behind both.
+  [[nodiscard]] std::string tail_end() const { return root_ + 'i'; }
   [[nodiscard]] std::string key(std::string_view key) const { return (root_ + 'k').append(key); }
   // Behind all entries.
   [[nodiscard]] std::string keys_end() const { return root_ + 'l'; }

@@ -86,6 +86,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
   void follow();
   [[nodiscard]] bool begin();
   void take(const pb::WatchResponse& response);
+  [[nodiscard]] Revision revision_of(std::int64_t by_etcd) TENURE_REQUIRES(mutex_);
   void changed(Revision revision, std::string_view key) TENURE_REQUIRES(mutex_);
   void died(const std::string& session) TENURE_REQUIRES(mutex_);
 
@@ -108,7 +109,9 @@ class Watches : public std::enable_shared_from_this<Watches> {
 
   bool live_ TENURE_GUARDED_BY(mutex_) = false;
   Revision floor_ TENURE_GUARDED_BY(mutex_);
-  Revision newest_ TENURE_GUARDED_BY(mutex_);         // That the stream told of.
+  Revision newest_ TENURE_GUARDED_BY(mutex_);  // That the stream told of.
+  Revision head_ TENURE_GUARDED_BY(mutex_);    // The newest, and etcd's revision of it.
+  std::int64_t head_put_at_ TENURE_GUARDED_BY(mutex_) = 0;
   std::int64_t since_ TENURE_GUARDED_BY(mutex_) = 0;  // etcd's revision: deaths after it are told.
   std::deque<Change> recent_ TENURE_GUARDED_BY(mutex_);
   // When a session was last seen alive, in etcd's revisions; and the dead, for good.
