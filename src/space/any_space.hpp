@@ -13,6 +13,9 @@
 #include <vector>
 
 #include "tenure/space.hpp"
+#ifdef TENURE_TEST_ETCD
+#include "store/etcd/etcd_test.hpp"
+#endif
 
 namespace tenure {
 
@@ -42,21 +45,31 @@ class AnySpace : public ::testing::TestWithParam<std::string_view> {
   // A new space each time.
   [[nodiscard]] std::string new_url() {
     const std::string kind{GetParam()};
+#ifdef TENURE_TEST_ETCD
+    return etcd::the_server().url(etcd::new_prefix());
+#endif
     if (kind != "sqlite") return kind + ":";
     return "sqlite:" + (directory_.path() / (std::to_string(++files_) + ".db")).string();
   }
   [[nodiscard]] Space open_new() { return open(new_url()); }
   [[nodiscard]] bool is_local() const { return GetParam() == "local"; }
-  // So many rounds in memory; fewer where each is a file.
-  [[nodiscard]] int rounds(int many) const { return GetParam() == "sqlite" ? many / 20 : many; }
+  // So many rounds in memory; fewer where each is a file or a prefix of a server.
+  [[nodiscard]] int rounds(int many) const {
+    return GetParam() == "sqlite" || GetParam() == "etcd" ? many / 20 : many;
+  }
 
  private:
   TemporaryDirectory directory_;
   int files_ = 0;
 };
 
+// Those that need a server are tried by a program of their own, which starts it once.
+#ifdef TENURE_TEST_ETCD
+inline constexpr std::string_view all_spaces[] = {"etcd"};  // NOLINT(*-c-arrays)
+#else
 inline constexpr std::string_view all_spaces[] = {"local", "memory",
                                                   "sqlite"};  // NOLINT(*-c-arrays)
+#endif
 #define TENURE_IN_ALL_SPACES(suite)                                    \
   INSTANTIATE_TEST_SUITE_P(In, suite, ::testing::ValuesIn(all_spaces), \
                            [](const auto& kind) { return std::string{kind.param}; })
