@@ -49,7 +49,7 @@ void parse(std::string_view url) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(data, data + size);
   if (text.find("password_file") != std::string::npos) return 0;  // It reads any file.
-  if (tells(text)) return 0;  // Not as a password, perhaps.
+  if (tells(text)) return 0;                                      // Not as a password, perhaps.
   parse(text);
   parse("etcd://" + text);
   parse("etcds://user:" + std::string{secret} + "@" + text);

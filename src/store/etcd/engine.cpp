@@ -128,7 +128,8 @@ class Engine::Attempt {
     if (!result.head) return;
     engine_.clock_.see(result.head->revision);
     engine_.clock_.see(result.head->time);
-    engine_.memo_.head(result.head->revision, result.head_put_at);
+    engine_.memo_.same(result.head->revision, result.head_put_at);
+    engine_.memo_.same(result.at, result.at_by_etcd);
   }
 
   void count(const Plan::Result& result, const Plan::Proposal& proposal) {
@@ -175,6 +176,7 @@ class Engine::Attempt {
     result.head_put_at = place->put_at;
     result.by_etcd = response.header().revision();
     result.at = place->newest;
+    result.at_by_etcd = place->newest_at;
     see(result);
     int at = 1;
     for (std::size_t i = 0; i < txn_.reads.size(); ++i) {

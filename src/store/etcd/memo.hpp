@@ -14,7 +14,6 @@
 
 #include "base/annotations.hpp"
 #include "base/mutex.hpp"
-#include "store/etcd/numbers.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::etcd {
@@ -43,29 +42,26 @@ class Memo {
     return at == keys_.end() ? Made{} : at->second;
   }
 
-  // etcd's revision for a head of ours, which never changes.
-  void head(Revision revision, std::int64_t by_etcd) {
+  // etcd's revision for one of ours, which never changes. Only for those that were given: that of
+  // one between two heads does not follow from theirs.
+  void same(Revision revision, std::int64_t by_etcd) {
     const base::Mutex::Scoped lock{mutex_};
-    heads_.emplace(revision.value, by_etcd);
-    if (heads_.size() > max_heads) heads_.erase(heads_.begin());
+    revisions_.emplace(revision.value, by_etcd);
+    if (revisions_.size() > max_revisions) revisions_.erase(revisions_.begin());
   }
-  // Of any revision, where its head is known.
   [[nodiscard]] std::optional<std::int64_t> by_etcd(Revision revision) const {
-    const std::uint64_t behind = revision.value % apart;
-    if (behind == apart - 1) return std::nullopt;  // It may not have been its own.
     const base::Mutex::Scoped lock{mutex_};
-    const auto at = heads_.find(revision.value - behind);
-    if (at == heads_.end()) return std::nullopt;
-    return at->second + static_cast<std::int64_t>(behind);
+    const auto at = revisions_.find(revision.value);
+    return at == revisions_.end() ? std::nullopt : std::optional{at->second};
   }
 
  private:
   static constexpr std::size_t max_keys = 4096;
-  static constexpr std::size_t max_heads = 4096;
+  static constexpr std::size_t max_revisions = 4096;
 
   mutable base::Mutex mutex_;
   std::unordered_map<std::string, Made> keys_ TENURE_GUARDED_BY(mutex_);
-  std::map<std::uint64_t, std::int64_t> heads_ TENURE_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, std::int64_t> revisions_ TENURE_GUARDED_BY(mutex_);
 };
 
 }  // namespace tenure::etcd

@@ -44,11 +44,13 @@ std::optional<Place> parse_place(const Layout& layout, const pb::RangeResponse& 
   std::optional<Place> place;
   const std::string head = layout.head();
   for (const pb::KeyValue& kv : found.kvs()) {
+    const std::int64_t at = kv.mod_revision();
     if (kv.key() == head) {
       const Head parsed = parse_head(kv.value());
-      place = Place{.head = parsed, .put_at = kv.mod_revision(), .newest = parsed.revision};
-    } else if (place && kv.key() == layout.tail()) {
-      place->newest = revision_at(place->head.revision, place->put_at, kv.mod_revision());
+      place = {.head = parsed, .put_at = at, .newest = parsed.revision, .newest_at = at};
+    } else if (place && at > place->put_at) {  // The tail, behind the head.
+      place->newest = revision_at(place->head.revision, place->put_at, at);
+      place->newest_at = at;
     }
   }
   return place;
@@ -296,6 +298,7 @@ void Plan::take_head(const pb::ResponseOp& op, Result& result) const {
   result.head = place->head;
   result.head_put_at = place->put_at;
   result.at = place->newest;
+  result.at_by_etcd = place->newest_at;
 }
 
 void Plan::take_reads(const Answers& ops, int first, Result& result) const {
@@ -309,6 +312,7 @@ void Plan::commit(std::uint64_t head, Result& result) {
   result.head = Head{.revision = Revision{head}, .time = {}};
   result.head_put_at = result.by_etcd;
   result.at = Revision{head};
+  result.at_by_etcd = result.by_etcd;
 }
 
 // A guard does not hold. Where nothing was put since the question, it was another one.

@@ -55,6 +55,7 @@ struct Place {
   Head head;
   std::int64_t put_at = 0;
   Revision newest;
+  std::int64_t newest_at = 0;  // etcd's revision of it.
 };
 // Of the range of head and tail; nothing: there is no head.
 [[nodiscard]] std::optional<Place> parse_place(const Layout& layout,
@@ -108,7 +109,8 @@ class Plan {
     std::optional<Head> head;
     std::int64_t head_put_at = 0;  // etcd's revisions: of the head,
     std::int64_t by_etcd = 0;      // and of the transaction.
-    Revision at;                   // Our newest.
+    Revision at;                   // Our newest, and etcd's of that.
+    std::int64_t at_by_etcd = 0;
     // One for each of the reads that has anything in it, in order.
     std::vector<const pb::RangeResponse*> reads;
   };
