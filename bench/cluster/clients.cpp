@@ -16,7 +16,7 @@
 namespace tenure::bench::cluster {
 namespace {
 
-constexpr std::size_t rounds = 10;
+constexpr std::size_t rounds = 6;
 enum Who : std::uint8_t { own_key, one_key, bare, by_etcdctl };
 
 Contestant::Step make_ours(const std::string& url, const Claim& claim) {
@@ -56,7 +56,7 @@ void ask_for(Report& report, std::size_t clients) {
                            }});
   }
   Crew crew{clients, std::move(contestants),
-            std::chrono::milliseconds{report.effort().of(1'000, 50)}};
+            std::chrono::milliseconds{report.effort().of(500, 50)}};
   Race race{report.effort()};
   for (std::size_t who = own_key; who < by_etcdctl + (with_etcdctl ? 1U : 0U); ++who) {
     race.add_round([&crew, who] { return crew.round(who); });

@@ -55,7 +55,7 @@ class Engine::Attempt {
     engine_.client_.txn(plan.request(proposal), response, plan.writes());
     if (plan.writes()) took(boot_clock_ns() - sent);
     const Plan::Result result = plan.result(response, proposal, engine_.memo_);
-    see(result);
+    see(result, sent);
     if (plan.writes()) count(result, proposal);
     switch (result.kind) {
       case Kind::committed:
@@ -93,19 +93,19 @@ class Engine::Attempt {
     }
     const std::size_t most = plan.max_heads();
     if (engine_.race_.load() <= 0 || most == 1) {
-      proposal.heads.push_back(engine_.clock_.propose());
+      proposal.heads.push_back(outrun_ < patience ? engine_.clock_.propose() : far_ahead());
       return proposal;
     }
     const std::size_t count = std::min<std::size_t>(engine_.reach_.load(), most);
     const std::uint64_t first = engine_.clock_.next();
     for (std::size_t i = 0; i < count; ++i) proposal.heads.push_back(first + i * apart);
-    if (outrun_ >= patience) {
-      const std::uint64_t lead = engine_.round_trip_us_.load() * heads_a_second / 1'000'000 + 1;
-      const std::uint64_t far =
-          engine_.clock_.propose() + lead * std::min(outrun_, max_further) * apart;
-      proposal.heads.back() = std::max(far, proposal.heads.back());
-    }
+    if (outrun_ >= patience) proposal.heads.back() = std::max(far_ahead(), proposal.heads.back());
     return proposal;
+  }
+
+  [[nodiscard]] std::uint64_t far_ahead() {
+    const std::uint64_t lead = engine_.round_trip_us_.load() * heads_a_second / 1'000'000 + 1;
+    return engine_.clock_.propose() + lead * std::min(outrun_, max_further) * apart;
   }
 
   // More of etcd's revisions than the numbers between two heads are for, while one request was on
@@ -123,8 +123,8 @@ class Engine::Attempt {
     engine_.round_trip_us_.store((mean * 7 + static_cast<std::uint64_t>(time_ns) / 1000) / 8);
   }
 
-  void see(const Plan::Result& result) {
-    engine_.see(result.by_etcd);
+  void see(const Plan::Result& result, std::int64_t asked_ns) {
+    engine_.see(result.by_etcd, asked_ns);
     if (!result.head) return;
     engine_.clock_.see(result.head->revision);
     engine_.clock_.see(result.head->time);
@@ -164,6 +164,7 @@ class Engine::Attempt {
   // Which ranges are quiet since a revision of ours that etcd's number is not known for.
   std::optional<Outcome> ask(Plan& plan) {
     pb::TxnResponse response;
+    const std::int64_t asked = boot_clock_ns();
     engine_.client_.txn(plan.question(), response, false);
     const auto place = parse_place(engine_.layout_, response.responses(0).response_range());
     if (!place) {
@@ -177,7 +178,7 @@ class Engine::Attempt {
     result.by_etcd = response.header().revision();
     result.at = place->newest;
     result.at_by_etcd = place->newest_at;
-    see(result);
+    see(result, asked);
     int at = 1;
     for (std::size_t i = 0; i < txn_.reads.size(); ++i) {
       if (plan.reads_anything(i))
@@ -276,8 +277,9 @@ Engine::Where Engine::where() {
   request.set_key(layout_.head());
   request.set_range_end(layout_.tail_end());
   pb::RangeResponse response;
+  const std::int64_t asked = boot_clock_ns();
   client_.range(request, response);
-  see(response.header().revision());
+  see(response.header().revision(), asked);
   const Place place = parse_place(layout_, response).value_or(Place{});
   return {.head = place.head.revision,
           .put_at = place.put_at,
@@ -285,11 +287,11 @@ Engine::Where Engine::where() {
           .by_etcd = response.header().revision()};
 }
 
-void Engine::see(std::int64_t by_etcd) noexcept {
+void Engine::see(std::int64_t by_etcd, std::int64_t asked_ns) noexcept {
   std::int64_t old = by_etcd_.load(std::memory_order_relaxed);
   while (old < by_etcd && !by_etcd_.compare_exchange_weak(old, by_etcd)) {
   }
-  if (old <= by_etcd) seen_ns_.store(boot_clock_ns(), std::memory_order_relaxed);
+  if (old <= by_etcd) seen_ns_.store(asked_ns, std::memory_order_relaxed);
 }
 
 void Engine::make_head() {

@@ -64,7 +64,8 @@ class Engine {
  private:
   class Attempt;
   void make_head();
-  void see(std::int64_t by_etcd) noexcept;
+  // As of when it was asked: an answer may have been on its way for long.
+  void see(std::int64_t by_etcd, std::int64_t asked_ns) noexcept;
 
   Client client_;
   const Layout layout_;
@@ -80,7 +81,7 @@ class Engine {
   std::atomic<int> race_{0};              // Positive: others put at the same time, or did lately.
   std::atomic<unsigned> reach_{8};        // By how many heads others get ahead in a round trip.
   std::atomic<std::int64_t> by_etcd_{0};  // etcd's newest revision that was seen,
-  std::atomic<std::int64_t> seen_ns_{0};  // and when.
+  std::atomic<std::int64_t> seen_ns_{0};  // and since when it is known.
 };
 
 }  // namespace tenure::etcd
