@@ -21,7 +21,7 @@ constexpr int max_attempts = 10'000;
 constexpr std::int64_t page = 256;
 // So many commits after the last that others outran, requests carry several proposals.
 constexpr int race_memory = 64;
-constexpr unsigned min_reach = 4;
+constexpr unsigned min_reach = 2;
 // In which no cluster makes as many revisions as max_age.
 constexpr std::int64_t longest_unseen_ns = 500'000'000;
 
@@ -156,7 +156,7 @@ class Engine::Attempt {
   // Up at once, down slowly.
   void reach(unsigned ahead) {
     const unsigned old = engine_.reach_.load();
-    const unsigned wanted = ahead + ahead / 2 + min_reach;
+    const unsigned wanted = ahead + ahead / 4 + min_reach;
     const unsigned next = wanted >= old ? wanted : old - (old - wanted + 15) / 16;
     engine_.reach_.store(std::min<unsigned>(next, Plan::max_proposals));
   }
