@@ -32,9 +32,6 @@ int main(int argc, char** argv) {
       Question{.name = "etcd_handoff",
                .text = "from a release in etcd: to the grant in a process that waits",
                .ask = &in_time<ask_etcd_handoff>},
-      Question{.name = "etcd_waiters",
-               .text = "do hand-offs slow down when 1,000 wait instead of 10, in 10 processes?",
-               .ask = &in_time<ask_etcd_waiters>},
   };
   return stored::supervised([&] { return run_program(argc, argv, questions); });
 }

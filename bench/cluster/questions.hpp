@@ -16,6 +16,5 @@ inline constexpr std::size_t server_core = 1;
 void ask_etcd_uncontended(Report& report);
 void ask_etcd_clients(Report& report);
 void ask_etcd_handoff(Report& report);
-void ask_etcd_waiters(Report& report);
 
 }  // namespace tenure::bench::cluster
