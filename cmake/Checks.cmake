@@ -13,6 +13,13 @@ if(TENURE_TREE MATCHES "^(dev|gcc)$")
   set_tests_properties(install.consumer PROPERTIES TIMEOUT 300)
 endif()
 
+# Only the module has gRPC: it takes 10 ms of every start of a program that links it.
+if(TENURE_TREE MATCHES "^(dev|gcc)$")
+  add_test(NAME program.links_no_grpc COMMAND bash -c
+    "! ldd \"$0\" | grep -iE 'grpc|protobuf' && ldd \"$1\" | grep -q libgrpc"
+    $<TARGET_FILE:tenure> $<TARGET_FILE:tenure_etcd>)
+endif()
+
 if(TENURE_TREE STREQUAL dev)
   set(tools "${PROJECT_SOURCE_DIR}/tools")
   add_test(NAME check.includes COMMAND python3 "${tools}/check_includes.py")

@@ -51,6 +51,29 @@ function(tenure_program name)
   install(TARGETS ${name})
 endfunction()
 
+# tenure_module(tenure_etcd SOURCES module.cpp LINK ...)
+#
+# A part of the library that is loaded when it is asked for (src/store/module.hpp), with a copy of
+# the layers in it that no other object sees. In <tree>/lib/tenure, where the programs of the tree
+# look; installed with the library.
+function(tenure_module name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
+  _tenure_check_arguments(tenure_module)
+  add_library(${name} MODULE ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src")
+  target_link_libraries(${name} PRIVATE ${arg_LINK} Threads::Threads)
+  target_link_options(${name} PRIVATE
+    "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/module.map")
+  set_target_properties(${name} PROPERTIES PREFIX ""
+    LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib/tenure")
+  install(TARGETS ${name} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/tenure")
+  if(TENURE_TREE STREQUAL dev)
+    # Its program has the short path, and looks beside that.
+    file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+    file(CREATE_LINK "${PROJECT_BINARY_DIR}/lib" "${PROJECT_SOURCE_DIR}/build/lib" SYMBOLIC)
+  endif()
+endfunction()
+
 # A misspelt keyword would otherwise be swallowed by the list before it.
 macro(_tenure_check_arguments function)
   if(arg_UNPARSED_ARGUMENTS)

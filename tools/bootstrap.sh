@@ -14,6 +14,9 @@ packages=(
   redis-server libhiredis-dev
   libpq-dev postgresql                            # the store in a database, and a server to try it
   libsqlite3-dev                                  # the store in a file
+  libgrpc++-dev libprotobuf-dev                   # the store in an etcd cluster,
+  protobuf-compiler protobuf-compiler-grpc
+  etcd-server etcd-client openssl                 # and the servers and keys that its tests make
   libgtest-dev librapidcheck-dev libfmt-dev libcli11-dev
 )
 

@@ -234,7 +234,8 @@ class Store {
   [[nodiscard]] virtual std::vector<Fact> facts() = 0;
 };
 
-// "memory:" new, in this process; "sqlite:PATH" for all of this machine; "postgres://…" for all.
+// "memory:" new, in this process; "sqlite:PATH" for all of this machine; "postgres://…" and
+// "etcd://HOST:PORT,…/PREFIX" for all.
 // Throws Error for a URL that names none, StoreError where the store can't be opened.
 [[nodiscard]] std::shared_ptr<Store> store(std::string_view url);
 // Whether a URL is of a kind that store() knows.

@@ -17,6 +17,8 @@
 #include <memory>
 
 #include "store/postgres/server_test.hpp"
+#elifdef TENURE_TEST_ETCD
+#include "store/etcd/etcd_test.hpp"
 #endif
 
 namespace tenure {
@@ -49,15 +51,17 @@ class AnySpace : public ::testing::TestWithParam<std::string_view> {
     const std::string kind{GetParam()};
 #ifdef TENURE_TEST_POSTGRES
     return schemas_.emplace_back(std::make_unique<postgres::TestSchema>())->url();
+#elifdef TENURE_TEST_ETCD
+    return etcd::the_server().url(etcd::new_prefix());
 #endif
     if (kind != "sqlite") return kind + ":";
     return "sqlite:" + (directory_.path() / (std::to_string(++files_) + ".db")).string();
   }
   [[nodiscard]] Space open_new() { return open(new_url()); }
   [[nodiscard]] bool is_local() const { return GetParam() == "local"; }
-  // So many rounds in memory; fewer where each is a file or a schema.
+  // So many rounds in memory; fewer where each is a file, a schema or a prefix.
   [[nodiscard]] int rounds(int many) const {
-    return GetParam() == "sqlite" || GetParam() == "postgres" ? many / 20 : many;
+    return is_local() || GetParam() == "memory" ? many : many / 20;
   }
 
  private:
@@ -71,6 +75,8 @@ class AnySpace : public ::testing::TestWithParam<std::string_view> {
 // Those that need a server are tried by a program of their own, which starts it once.
 #ifdef TENURE_TEST_POSTGRES
 inline constexpr std::string_view all_spaces[] = {"postgres"};  // NOLINT(*-c-arrays)
+#elifdef TENURE_TEST_ETCD
+inline constexpr std::string_view all_spaces[] = {"etcd"};  // NOLINT(*-c-arrays)
 #else
 inline constexpr std::string_view all_spaces[] = {"local", "memory",
                                                   "sqlite"};  // NOLINT(*-c-arrays)

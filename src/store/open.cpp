@@ -3,6 +3,8 @@
 #include <string>
 #include <tuple>
 
+#include "store/etcd/address.hpp"
+#include "store/module.hpp"
 #include "store/postgres/postgres_store.hpp"
 #include "store/postgres/url.hpp"
 #include "store/sqlite/sqlite_store.hpp"
@@ -12,8 +14,17 @@
 namespace tenure {
 namespace {
 
-constexpr std::string_view known = "'memory:', 'sqlite:PATH' or 'postgres://…'";
+constexpr std::string_view known =
+    "'memory:', 'sqlite:PATH', 'postgres://…' or 'etcd://HOST:PORT,…/PREFIX'";
 constexpr std::string_view sqlite_scheme = "sqlite:";
+
+std::shared_ptr<Store> open_etcd(std::string_view url) {
+  // What is wrong with a URL is said whether or not the module is there.
+  static_cast<void>(etcd::parse_address(url));
+  return stores::load_module("tenure_etcd", "Tenure's module for etcd",
+                             stores::module_directories())
+      .open(url);
+}
 
 }  // namespace
 
@@ -33,7 +44,8 @@ std::string shown_url(std::string_view url) {
 }
 
 bool is_store(std::string_view url) noexcept {
-  return url == "memory:" || url.starts_with(sqlite_scheme) || postgres::is_postgres_url(url);
+  return url == "memory:" || url.starts_with(sqlite_scheme) || postgres::is_postgres_url(url) ||
+         etcd::is_address(url);
 }
 
 std::shared_ptr<Store> store(std::string_view url) {
@@ -42,10 +54,14 @@ std::shared_ptr<Store> store(std::string_view url) {
     return sqlite::open_sqlite(url.substr(sqlite_scheme.size()));
   }
   if (postgres::is_postgres_url(url)) return postgres::open_postgres(url);
+  if (etcd::is_address(url)) return open_etcd(url);
   throw Error("'" + shown_url(url) + "' names no store: use " + std::string{known});
 }
 
 void repair(std::string_view url) {
+  if (etcd::is_address(url)) {  // Its URL may have a password in it.
+    throw Error("an etcd store has no epoch: only 'sqlite:PATH' has");
+  }
   if (!url.starts_with(sqlite_scheme)) {
     throw Error("'" + shown_url(url) + "' has no epoch: only 'sqlite:PATH' has");
   }

@@ -8,15 +8,25 @@
 
 namespace tenure::stores {
 
+// No signal of the program's is delivered to a thread that is started while one exists.
+class QuietStart {
+ public:
+  QuietStart() noexcept {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  QuietStart(const QuietStart&) = delete;
+  QuietStart& operator=(const QuietStart&) = delete;
+  ~QuietStart() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
+
 template <typename Body>
 [[nodiscard]] std::thread quiet_thread(Body body) {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  // The thread inherits the mask that it was started with.
-  const auto restore = [](const sigset_t* mask) { ::pthread_sigmask(SIG_SETMASK, mask, nullptr); };
-  const std::unique_ptr<const sigset_t, decltype(restore)> restored{&before, restore};
+  const QuietStart quiet;
   return std::thread{std::move(body)};
 }
 

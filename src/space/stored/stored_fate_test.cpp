@@ -4,7 +4,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <coroutine>
+#include <exception>
 #include <functional>
+#include <latch>
 #include <memory>
 #include <optional>
 #include <string>
@@ -280,6 +283,57 @@ TEST_F(StoredFate, AReleaseThatFailsIsMadeLater) {
     store->settle();
   }
   EXPECT_EQ(entries(), 0U);
+}
+
+// ---- the end of a space ----
+
+struct Detached {
+  struct promise_type {  // NOLINT(readability-identifier-naming): the language's name.
+    Detached get_return_object() noexcept { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() noexcept {}
+    void unhandled_exception() noexcept { std::terminate(); }
+  };
+};
+
+Detached wait_until_closed(Locker locker, Request request, std::latch& closed) {
+  try {
+    const Hold hold = co_await locker.async_lock(request);
+    ADD_FAILURE() << "granted";
+  } catch (const Closed&) {
+    closed.count_down();
+  }
+}
+
+// In steps of at most 64 writes, which every store takes; no ticket is parted.
+TEST_F(StoredFate, ManyWaitersLeaveInSeveralSteps) {
+  constexpr int waiters = 100;
+  const Hold hold = space.lock(book);
+  for (const std::size_t faults : {0U, 1U, 2U}) {
+    std::latch closed{waiters};
+    std::atomic<std::size_t> largest = 0;
+    std::atomic<bool> parted = false;
+    {
+      Space ours = other();
+      for (int i = 0; i < waiters; ++i) wait_until_closed(ours, {book, film}, closed);
+      ASSERT_EQ(entries(), 1U + 2 * waiters);
+      store->before_apply([&](const Txn& txn) {
+        if (txn.writes.size() > largest) largest = txn.writes.size();
+        if (txn.writes.size() > 1 && txn.writes.size() % 2 != 0) parted = true;
+      });
+      store->fail_next(faults, MemoryStore::Fault::before);
+    }
+    closed.wait();
+    store->before_apply(nullptr);
+    for (int i = 0; i < 5; ++i) {
+      store->settle();
+      store->advance(1s);
+    }
+    EXPECT_EQ(largest, 64U);
+    EXPECT_FALSE(parted);
+    EXPECT_EQ(entries(), 1U) << faults << " faults";
+  }
 }
 
 TEST_F(StoredFate, AWaitRidesOutErrors) {

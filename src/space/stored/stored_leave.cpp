@@ -13,6 +13,8 @@ namespace {
 
 using namespace std::chrono_literals;
 constexpr auto retry_time = 100ms;
+// Some stores take only so many writes in one step. A ticket's own are never parted.
+constexpr std::size_t max_removals = 64;
 
 }  // namespace
 
@@ -213,25 +215,40 @@ void StoredSpace::close() noexcept {
     });
   }
   watches.clear();
-  Txn all;
-  for (const RecordRef& record : ended) {
-    for (const Claim& claim : record->row.claims) {
-      all.writes.push_back(Write::remove(row_key(claim, record->number)));
-    }
-  }
-  if (!ended.empty()) {
-    try {
-      store_->apply(all);
-    } catch (...) {
-      retry_later(std::move(all));
-    }
-  }
+  remove_all(ended);
   for (const RecordRef& record : ended) {
     // Not the last: the Space itself leaves after this.
     // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDelete)
     tell(*record->waiter, detail::WaitOutcome::closed);
     leave();
   }
+}
+
+// The earliest first: who waits behind them waits for the last, and is woken once. After one step
+// that fails the others are not tried now: each might wait for a server that is gone.
+void StoredSpace::remove_all(std::span<const RecordRef> records) noexcept {
+  std::vector<RecordRef> sorted{records.begin(), records.end()};
+  std::ranges::sort(sorted, {}, [](const RecordRef& record) { return record->number; });
+  bool works = true;
+  const auto remove = [&](Txn txn) noexcept {
+    try {
+      if (works) store_->apply(txn);
+    } catch (...) {
+      works = false;
+    }
+    if (!works) retry_later(std::move(txn));
+  };
+  Txn step;
+  for (const RecordRef& record : sorted) {
+    const std::size_t more = record->row.claims.size();
+    if (!step.writes.empty() && step.writes.size() + more > max_removals) {
+      remove(std::exchange(step, {}));
+    }
+    for (const Claim& claim : record->row.claims) {
+      step.writes.push_back(Write::remove(row_key(claim, record->number)));
+    }
+  }
+  if (!step.writes.empty()) remove(std::move(step));
 }
 
 thread_local int StoredSpace::InStore::depth = 0;

@@ -151,6 +151,7 @@ class StoredSpace final : public detail::Backend {
 
   // Leaving: stored_leave.cpp.
   [[nodiscard]] static Txn removal(const Record& record);
+  void remove_all(std::span<const RecordRef> records) noexcept;
   [[nodiscard]] RecordRef take_back(const detail::Grant& grant) noexcept;
   class Moving;
   void retry_later(Txn txn) noexcept;

@@ -1,0 +1,37 @@
+#include <unistd.h>
+
+#include <array>
+
+#include "bench/cluster/questions.hpp"
+#include "bench/program.hpp"
+#include "bench/stored/supervise.hpp"
+
+namespace {
+
+using tenure::bench::Report;
+
+// One that hangs, because a process waits for a grant that never comes, is ended.
+template <void (*ask)(Report&)>
+void in_time(Report& report) {
+  ::alarm(static_cast<unsigned>(report.effort().of(900, 50)));
+  ask(report);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace tenure::bench;
+  using namespace tenure::bench::cluster;
+  static constexpr std::array questions = {
+      Question{.name = "etcd_uncontended",
+               .text = "lock + release of a free key in etcd:, one process; what does it add?",
+               .ask = &in_time<ask_etcd_uncontended>},
+      Question{.name = "etcd_clients",
+               .text = "8 and 64 processes lock and release in etcd: at once; how many a second?",
+               .ask = &in_time<ask_etcd_clients>},
+      Question{.name = "etcd_handoff",
+               .text = "from a release in etcd: to the grant in a process that waits",
+               .ask = &in_time<ask_etcd_handoff>},
+  };
+  return stored::supervised([&] { return run_program(argc, argv, questions); });
+}

@@ -1,0 +1,41 @@
+// etcd.hpp: an etcd server of a question; what a lock on it costs at least; locks of etcdctl's.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "bench/ratio.hpp"
+#include "bench/stored/locks.hpp"
+#include "store/etcd/client.hpp"
+#include "store/etcd/etcd_test.hpp"
+#include "tenure/space.hpp"
+
+namespace tenure::bench::cluster {
+
+// On the servers' core, its files in memory: a disk would hide what a store adds. Null, and a note:
+// etcd is not installed, or there is one core only.
+[[nodiscard]] std::unique_ptr<etcd::Server> start_etcd(Report& report);
+
+[[nodiscard]] inline std::string etcd_url(const etcd::Server& server) {
+  return server.url("bench");
+}
+
+// With a connection of its own.
+[[nodiscard]] Space open_etcd_space(const std::string& url);
+
+// One put and one delete, each a transaction of its own, by the same client code as ours.
+class BarePair {
+ public:
+  BarePair(etcd::Client& client, std::string key) : client_(client), key_(std::move(key)) {}
+  void operator()() const;
+
+ private:
+  etcd::Client& client_;
+  std::string key_;
+};
+
+[[nodiscard]] bool has_etcdctl();
+// etcdctl lock: holds it for as long as the command runs.
+[[nodiscard]] std::unique_ptr<stored::Lock> make_etcdctl_lock(const std::string& endpoint);
+
+}  // namespace tenure::bench::cluster

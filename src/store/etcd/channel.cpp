@@ -1,0 +1,263 @@
+#include "store/etcd/channel.hpp"
+
+#include <grpc/support/log.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "tenure/error.hpp"
+#include "tenure/store.hpp"
+
+namespace tenure::etcd {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto connect_limit = 1s;  // For one endpoint, where there are others.
+constexpr auto first_pause = 5ms;   // Before a request that the server did not take.
+constexpr auto longest_pause = 200ms;
+constexpr int keepalive_ms = 10'000;  // etcd ends connections that ask more often than every 5 s.
+constexpr int keepalive_timeout_ms = 5'000;
+constexpr std::string_view system_roots = "/etc/ssl/certs/ca-certificates.crt";
+
+std::string read_file(const std::string& path) {
+  std::ifstream file{path, std::ios::binary};
+  if (!file) throw StoreError("etcd: '" + path + "' can't be read: check the path and its rights");
+  return {std::istreambuf_iterator<char>{file}, {}};
+}
+
+std::shared_ptr<grpc::ChannelCredentials> credentials(const Address& address) {
+  if (!address.tls) return grpc::InsecureChannelCredentials();
+  grpc::SslCredentialsOptions options;
+  if (!address.ca_file.empty()) {
+    options.pem_root_certs = read_file(address.ca_file);
+  } else if (std::ifstream{std::string{system_roots}}) {
+    options.pem_root_certs = read_file(std::string{system_roots});
+  }
+  if (!address.cert_file.empty()) {
+    options.pem_cert_chain = read_file(address.cert_file);
+    options.pem_private_key = read_file(address.key_file);
+  }
+  return grpc::SslCredentials(options);
+}
+
+grpc::ChannelArguments arguments() {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1'000);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive_ms);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepalive_timeout_ms);
+  // A connection of each store's own: what one does to it is nothing to the others.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return arguments;
+}
+
+// What goes wrong is thrown; gRPC's own lines on standard error are for who asks for them.
+void be_quiet() {
+  static const bool once = [] {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe)
+    if (std::getenv("GRPC_VERBOSITY") == nullptr) {
+      gpr_set_log_function([](gpr_log_func_args* /*line*/) {});
+    }
+    return true;
+  }();
+  static_cast<void>(once);
+}
+
+bool says(const grpc::Status& status, std::string_view text) {
+  return status.error_message().find(text) != std::string::npos;
+}
+
+bool token_expired(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAUTHENTICATED ||
+         says(status, "invalid auth token") || says(status, "auth: revision in header is old");
+}
+
+// The server says so before it does anything.
+bool was_not_taken(const grpc::Status& status) {
+  return says(status, "etcdserver: too many requests") || says(status, "etcdserver: no leader") ||
+         says(status, "etcdserver: not leader") || says(status, "etcdserver: server stopped");
+}
+
+bool is_cut(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+         status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
+         status.error_code() == grpc::StatusCode::CANCELLED ||
+         status.error_code() == grpc::StatusCode::INTERNAL;
+}
+
+}  // namespace
+
+void throw_status(const grpc::Status& status, const Address& address, bool unknown) {
+  const std::string where = "etcd at " + address.text() + ": ";
+  if (says(status, "too many operations in txn request")) {
+    throw BadRequest(where +
+                     "one step needs more operations than the server takes (--max-txn-ops, 128): "
+                     "ask for less at a time");
+  }
+  if (says(status, "request is too large") || says(status, "larger than max")) {
+    throw BadRequest(where +
+                     "one step has more bytes than the server takes (--max-request-bytes, 1.5 MB): "
+                     "write less at a time");
+  }
+  if (says(status, "database space exceeded")) {
+    throw StoreError(where +
+                     "its database is full: compact and defragment it, then disarm the alarm "
+                     "(etcdctl compact, defrag, alarm disarm), and turn auto-compaction on");
+  }
+  if (says(status, "permission denied")) {
+    throw StoreError(where + "the user '" + address.user +
+                     "' may not read and write the prefix: grant it (etcdctl role "
+                     "grant-permission --prefix=true)");
+  }
+  if (says(status, "authentication failed") || says(status, "user name is empty") ||
+      says(status, "user name not found") || says(status, "authentication is not enabled") ||
+      token_expired(status)) {
+    throw StoreError(where + "it does not let the user '" + address.user +
+                     "' in: check user and password (" + status.error_message() + ")");
+  }
+  if (unknown) {
+    throw StoreError(
+        where +
+            "no answer, so it is not known whether the step was made: read before trying "
+            "again (" +
+            status.error_message() + ")",
+        true);
+  }
+  throw StoreError(where + status.error_message());
+}
+
+Client::Parts::Parts(Address where) : address(std::move(where)) {
+  be_quiet();
+  const auto secret = credentials(address);
+  for (const std::string& name : address.endpoints) {
+    Endpoint& one = endpoints.emplace_back();
+    one.name = name;
+    one.channel = grpc::CreateCustomChannel(name, secret, arguments());
+    one.kv = pb::KV::NewStub(one.channel);
+    one.watch = pb::Watch::NewStub(one.channel);
+    one.lease = pb::Lease::NewStub(one.channel);
+    one.maintenance = pb::Maintenance::NewStub(one.channel);
+    one.auth = pb::Auth::NewStub(one.channel);
+  }
+}
+
+void Client::Parts::leave(const Endpoint& endpoint) noexcept {
+  std::size_t index = static_cast<std::size_t>(&endpoint - endpoints.data());
+  current.compare_exchange_strong(index, (index + 1) % endpoints.size());
+}
+
+Client::Parts::Endpoint* Client::Parts::connect(Deadline deadline) {
+  for (;;) {
+    Endpoint& one = endpoints[current.load()];
+    if (one.channel->GetState(true) == GRPC_CHANNEL_READY) return &one;
+    const Deadline now = std::chrono::system_clock::now();
+    if (now >= deadline) return nullptr;
+    const Deadline limit =
+        endpoints.size() == 1 ? deadline : std::min(deadline, now + connect_limit);
+    if (one.channel->WaitForConnected(limit)) return &one;
+    leave(one);
+  }
+}
+
+bool Client::Parts::prepare(Endpoint& endpoint, grpc::ClientContext& context, Deadline deadline,
+                            grpc::Status& status) {
+  context.set_deadline(deadline);
+  if (address.user.empty()) return true;
+  std::string known;
+  {
+    const base::Mutex::Scoped lock{mutex};
+    known = token;
+  }
+  if (known.empty()) {
+    grpc::ClientContext asking;
+    asking.set_deadline(deadline);
+    pb::AuthenticateRequest request;
+    request.set_name(address.user);
+    request.set_password(address.password);
+    pb::AuthenticateResponse response;
+    status = endpoint.auth->Authenticate(&asking, request, &response);
+    if (!status.ok()) return false;
+    known = response.token();
+    const base::Mutex::Scoped lock{mutex};
+    token = known;
+  }
+  context.AddMetadata("token", known);
+  return true;
+}
+
+void Client::Parts::forget_token(const std::string& used) {
+  const base::Mutex::Scoped lock{mutex};
+  if (token == used) token.clear();
+}
+
+// A call that changes nothing tells what is wrong, and can't be mistaken for one that was made.
+std::string Client::Parts::why_unreachable() {
+  Endpoint& one = endpoints[current.load()];
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + connect_limit);
+  pb::StatusResponse response;
+  const grpc::Status status = one.maintenance->Status(&context, {}, &response);
+  return one.name + ": " + (status.ok() ? "it answers again" : status.error_message());
+}
+
+bool Client::Parts::try_again(Kind kind, const grpc::Status& status, const Endpoint& endpoint) {
+  if (was_not_taken(status)) {
+    if (!says(status, "too many requests")) leave(endpoint);
+    return true;
+  }
+  if (!is_cut(status)) return false;
+  leave(endpoint);
+  return kind == Kind::read;
+}
+
+void Client::Parts::call(Kind kind, std::chrono::milliseconds limit, const Call& rpc) {
+  const Deadline deadline = std::chrono::system_clock::now() + limit;
+  bool new_token = false;
+  for (std::chrono::milliseconds pause = first_pause;;) {
+    Endpoint* const endpoint = connect(deadline);
+    if (endpoint == nullptr) {
+      throw StoreError("etcd at " + address.text() +
+                       " can't be reached: check host, port, TLS and that it runs (" +
+                       why_unreachable() + ")");
+    }
+    grpc::ClientContext context;
+    grpc::Status status;
+    if (!prepare(*endpoint, context, deadline, status)) {
+      if (!is_cut(status) || std::chrono::system_clock::now() >= deadline) {
+        throw_status(status, address, false);
+      }
+      leave(*endpoint);
+    } else {
+      std::string used;
+      {
+        const base::Mutex::Scoped lock{mutex};
+        used = token;
+      }
+      status = rpc(*endpoint, context);
+      if (status.ok()) return;
+      if (token_expired(status) && !address.user.empty() && !new_token) {
+        new_token = true;
+        forget_token(used);
+        continue;
+      }
+      const bool again = try_again(kind, status, *endpoint);
+      if (!again || std::chrono::system_clock::now() + pause >= deadline) {
+        throw_status(status, address,
+                     kind == Kind::change && is_cut(status) && !was_not_taken(status));
+      }
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min<std::chrono::milliseconds>(pause * 2, longest_pause);
+  }
+}
+
+}  // namespace tenure::etcd

@@ -1,0 +1,92 @@
+// client.hpp: calls to an etcd cluster: one of several endpoints, TLS, a user's token, and what its
+// errors mean. The only room that knows gRPC is behind this (client.cpp, streams.cpp).
+//
+//   what a call meets                    | what becomes of it
+//   -------------------------------------+------------------------------------------------------
+//   an endpoint that can't be reached    | the next one, until `timeout`; nothing was sent
+//   no leader, too many requests         | again, after a pause: the server did not take it
+//   a token that has expired             | a new one, and again
+//   cut off, or no answer in time        | a read: again; a change: StoreError with unknown()
+//   too large, too many operations       | BadRequest
+//   anything else                        | StoreError
+//
+// Thread safety: all calls, from any thread, at once.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "store/etcd/address.hpp"
+
+namespace etcdserverpb {
+class RangeRequest;
+class RangeResponse;
+class TxnRequest;
+class TxnResponse;
+class WatchResponse;
+}  // namespace etcdserverpb
+
+namespace tenure::etcd {
+
+namespace pb = ::etcdserverpb;
+
+class Client {
+ public:
+  explicit Client(Address address);
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+  ~Client();
+
+  [[nodiscard]] const Address& address() const noexcept;
+
+  void range(const pb::RangeRequest& request, pb::RangeResponse& response);
+  // `changes`: whether it may write.
+  void txn(const pb::TxnRequest& request, pb::TxnResponse& response, bool changes);
+
+  using Seconds = std::chrono::seconds;
+  // Throws where there is such a lease already. Returns how long it lives: etcd has a minimum.
+  [[nodiscard]] Seconds grant(std::int64_t lease, Seconds ttl);
+  void revoke(std::int64_t lease);
+  // How long it lives from when the server got this. Zero: there is no such lease.
+  [[nodiscard]] Seconds keep_alive(std::int64_t lease, std::chrono::milliseconds limit);
+
+  struct Status {
+    std::string endpoint;
+    std::string version;  // Empty: it can't be reached, and `error` says why.
+    std::int64_t database_size = 0;
+    bool has_leader = false;
+    std::string error;
+  };
+  // Of every endpoint.
+  [[nodiscard]] std::vector<Status> status();
+
+  // All changes of keys in [from, to) from when open() has returned.
+  class Changes {
+   public:
+    Changes();
+    Changes(const Changes&) = delete;
+    Changes& operator=(const Changes&) = delete;
+    ~Changes();
+
+    // False: it can't be had now; error() says why.
+    [[nodiscard]] bool open(Client& client, const std::string& from, const std::string& to);
+    // Waits. False: it has ended; error() says why.
+    [[nodiscard]] bool next(pb::WatchResponse& response);
+    // From any thread: open() and next() return false soon, now and later.
+    void cancel();
+    [[nodiscard]] const std::string& error() const noexcept;
+
+   private:
+    struct Stream;
+    const std::unique_ptr<Stream> stream_;
+  };
+
+ private:
+  struct Parts;
+  const std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace tenure::etcd

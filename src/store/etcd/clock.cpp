@@ -1,0 +1,68 @@
+#include "store/etcd/clock.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+
+namespace tenure::etcd {
+namespace {
+
+constexpr std::int64_t ns_in_second = 1'000'000'000;
+// A machine without a clock of its own begins in 1970; one far in the future is as wrong, and
+// would take all others along.
+constexpr std::int64_t earliest_ns = 1'500'000'000'000'000'000;
+constexpr std::int64_t latest_ns = 4'200'000'000'000'000'000;
+
+template <typename Number>
+void raise(std::atomic<Number>& value, Number to) noexcept {
+  Number old = value.load(std::memory_order_relaxed);
+  while (old < to && !value.compare_exchange_weak(old, to, std::memory_order_relaxed)) {
+  }
+}
+
+std::int64_t wall_clock_ns() noexcept {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::clamp(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(), earliest_ns,
+                    latest_ns);
+}
+
+}  // namespace
+
+std::int64_t boot_clock_ns() noexcept {
+  timespec time{};
+  ::clock_gettime(CLOCK_BOOTTIME, &time);
+  return std::int64_t{time.tv_sec} * ns_in_second + time.tv_nsec;
+}
+
+Clock::Clock() noexcept : ahead_ns_(wall_clock_ns() - boot_clock_ns()) {}
+
+Instant Clock::now() const noexcept {
+  return Instant{std::chrono::nanoseconds{boot_clock_ns() + ahead_ns_.load()}};
+}
+
+void Clock::see(Instant time) noexcept {
+  const std::int64_t shown = time.time_since_epoch().count();
+  if (shown <= latest_ns) raise(ahead_ns_, shown - boot_clock_ns());
+}
+
+// By the time and not by how far others went: a proposal far ahead must not take all later ones
+// along.
+std::uint64_t Clock::propose() noexcept {
+  constexpr auto second = static_cast<std::uint64_t>(ns_in_second);
+  const auto now = static_cast<std::uint64_t>(boot_clock_ns() + ahead_ns_.load());
+  const std::uint64_t by_time =
+      now / second * heads_a_second + now % second * heads_a_second / second;
+  std::uint64_t last = newest_.load(std::memory_order_relaxed);
+  std::uint64_t next = 0;
+  do {
+    next = std::max(by_time, last + 1);
+  } while (!newest_.compare_exchange_weak(last, next, std::memory_order_relaxed));
+  return next * apart;
+}
+
+void Clock::see(Revision revision) noexcept {
+  raise(newest_, revision.value / apart);
+  raise(seen_, revision.value / apart);
+}
+
+}  // namespace tenure::etcd

@@ -1,0 +1,46 @@
+// clock.hpp: the clock that all clients of a store share, and the revisions that they propose.
+//
+// etcd shows its clients no clock. So each keeps one, which begins at the machine's wall time, runs
+// by CLOCK_BOOTTIME, whatever is done to wall time later, and is put forward, never back, to what
+// others show: every apply that writes leaves its client's time in the head (layout.hpp), and
+// every apply reads it. Two clients that have met through the store agree, but for the time that a
+// message takes. What this does not do: a client whose wall time is ahead when it opens the store
+// takes all others along, and deadlines pass early by that much. Leases are etcd's own, and do not
+// depend on it.
+//
+// Thread safety: all of it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "store/etcd/numbers.hpp"
+#include "tenure/store.hpp"
+
+namespace tenure::etcd {
+
+// Since the machine was started, sleep included.
+[[nodiscard]] std::int64_t boot_clock_ns() noexcept;
+
+class Clock {
+ public:
+  Clock() noexcept;
+
+  [[nodiscard]] Instant now() const noexcept;
+  void see(Instant time) noexcept;
+
+  // A head: larger than any that this process proposed or saw; by the time since 1970, so that
+  // those of several processes come in the order in which they were proposed, mostly.
+  [[nodiscard]] std::uint64_t propose() noexcept;
+  // The first behind the largest that this process saw.
+  [[nodiscard]] std::uint64_t next() const noexcept { return (seen_.load() + 1) * apart; }
+  void see(Revision revision) noexcept;
+
+ private:
+  std::atomic<std::int64_t> ahead_ns_;  // Of CLOCK_BOOTTIME.
+  // Heads, without the part that is zero.
+  std::atomic<std::uint64_t> newest_{0};  // That was proposed or seen.
+  std::atomic<std::uint64_t> seen_{0};
+};
+
+}  // namespace tenure::etcd

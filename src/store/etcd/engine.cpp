@@ -1,0 +1,329 @@
+#include "store/etcd/engine.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "store/etcd/numbers.hpp"
+#include "store/etcd/plan.hpp"
+
+namespace tenure::etcd {
+namespace {
+
+// Who was outrun so often also proposes one that is far ahead: by the time that a request takes,
+// more each time, up to so many times. A proposal further ahead than needed puts all others behind,
+// so it is the last resort.
+constexpr unsigned patience = 4;
+constexpr unsigned max_further = 64;
+constexpr int max_attempts = 10'000;
+constexpr std::int64_t page = 256;
+// So many commits after the last that others outran, requests carry several proposals.
+constexpr int race_memory = 64;
+constexpr unsigned min_reach = 2;
+// In which no cluster makes as many revisions as max_age.
+constexpr std::int64_t longest_unseen_ns = 500'000'000;
+
+}  // namespace
+
+// One apply: its plan, and as many requests as it takes.
+class Engine::Attempt {
+ public:
+  Attempt(Engine& engine, const Txn& txn, const Mark* mark)
+      : engine_(engine), txn_(txn), mark_(mark) {}
+
+  Outcome run() {
+    for (int i = 0; i < max_attempts; ++i) {
+      if (auto outcome = once()) return *std::move(outcome);
+    }
+    throw StoreError("etcd at " + engine_.client_.address().text() +
+                     ": others write so fast that this step does not get through: try again");
+  }
+
+ private:
+  using Kind = Plan::Result::Kind;
+
+  std::optional<Outcome> once() {
+    Plan plan{engine_.layout_, engine_.memo_, txn_, mark_};
+    if (!plan.open_questions().empty()) {
+      if (auto refused = ask(plan)) return refused;
+    }
+    const Plan::Proposal proposal = propose(plan);
+    pb::TxnResponse response;
+    const std::int64_t sent = boot_clock_ns();
+    engine_.client_.txn(plan.request(proposal), response, plan.writes());
+    if (plan.writes()) took(boot_clock_ns() - sent);
+    const Plan::Result result = plan.result(response, proposal, engine_.memo_);
+    see(result, sent);
+    if (plan.writes()) count(result, proposal);
+    switch (result.kind) {
+      case Kind::committed:
+      case Kind::refused: break;
+      case Kind::outrun: ++outrun_; return std::nullopt;
+      case Kind::aged: number_it_ = true; return std::nullopt;
+      case Kind::headless: engine_.make_head(); return std::nullopt;
+      case Kind::surprised:
+      case Kind::unanswered: return std::nullopt;
+    }
+    const bool wrote = plan.writes() && result.kind == Kind::committed;
+    if (wrote) {
+      if (proposal.heads.empty() && !is_exact(result.head_put_at, result.by_etcd)) refuse_number();
+      plan.learn(result.at, result.by_etcd, engine_.memo_);
+    }
+    Outcome outcome;
+    outcome.committed = result.kind == Kind::committed;
+    outcome.revision = result.at;
+    if (!read_on(plan, result, wrote, outcome)) return std::nullopt;
+    return outcome;
+  }
+
+  // In a race, the next heads behind the one that was seen: who commits then moves the head by as
+  // little as can be, and all who know of it within as many commits get through. Else one, by the
+  // time: nobody needs to have seen what others did before.
+  Plan::Proposal propose(const Plan& plan) {
+    Plan::Proposal proposal;
+    proposal.now = engine_.clock_.now();
+    if (!plan.writes()) return proposal;
+    // Who has not looked lately can't tell how old the head is.
+    const bool knows = boot_clock_ns() - engine_.seen_ns_.load() < longest_unseen_ns;
+    if (plan.only_removes() && knows && !number_it_) {
+      proposal.oldest = std::max<std::int64_t>(engine_.by_etcd_.load() - max_age, 0);
+      return proposal;
+    }
+    const std::size_t most = plan.max_heads();
+    if (engine_.race_.load() <= 0 || most == 1) {
+      proposal.heads.push_back(outrun_ < patience ? engine_.clock_.propose() : far_ahead());
+      return proposal;
+    }
+    const std::size_t count = std::min<std::size_t>(engine_.reach_.load(), most);
+    const std::uint64_t first = engine_.clock_.next();
+    for (std::size_t i = 0; i < count; ++i) proposal.heads.push_back(first + i * apart);
+    if (outrun_ >= patience) proposal.heads.back() = std::max(far_ahead(), proposal.heads.back());
+    return proposal;
+  }
+
+  [[nodiscard]] std::uint64_t far_ahead() {
+    const std::uint64_t lead = engine_.round_trip_us_.load() * heads_a_second / 1'000'000 + 1;
+    return engine_.clock_.propose() + lead * std::min(outrun_, max_further) * apart;
+  }
+
+  // More of etcd's revisions than the numbers between two heads are for, while one request was on
+  // its way.
+  [[noreturn]] void refuse_number() const {
+    throw StoreError("etcd at " + engine_.client_.address().text() +
+                         ": it was made, but others wrote so much meanwhile that it has no number "
+                         "of its own: read before trying again",
+                     true);
+  }
+
+  // Of several the mean, with more weight on late ones. A race loses one, and no more.
+  void took(std::int64_t time_ns) {
+    const std::uint64_t mean = engine_.round_trip_us_.load();
+    engine_.round_trip_us_.store((mean * 7 + static_cast<std::uint64_t>(time_ns) / 1000) / 8);
+  }
+
+  void see(const Plan::Result& result, std::int64_t asked_ns) {
+    engine_.see(result.by_etcd, asked_ns);
+    if (!result.head) return;
+    engine_.clock_.see(result.head->revision);
+    engine_.clock_.see(result.head->time);
+    engine_.memo_.same(result.head->revision, result.head_put_at);
+    engine_.memo_.same(result.at, result.at_by_etcd);
+  }
+
+  void count(const Plan::Result& result, const Plan::Proposal& proposal) {
+    ++engine_.round_trips_;
+    engine_.proposed_ += proposal.heads.size();
+    if (result.kind == Kind::surprised) ++engine_.surprised_;
+    if (result.kind == Kind::outrun) {
+      ++engine_.outrun_;
+      if (engine_.race_.exchange(race_memory) > 0) reach(engine_.reach_.load() * 2);
+    }
+    if (result.kind != Kind::committed) return;
+    ++engine_.commits_;
+    if (proposal.heads.empty()) return;
+    const std::uint64_t ahead = (result.at.value - proposal.heads.front()) / apart;
+    if (ahead > 0) {
+      ++engine_.later_;
+      engine_.race_.store(race_memory);
+    } else if (engine_.race_.load() > 0) {
+      engine_.race_.fetch_sub(1);
+    }
+    reach(static_cast<unsigned>(std::min<std::uint64_t>(ahead, Plan::max_proposals)));
+  }
+
+  // Up at once, down slowly.
+  void reach(unsigned ahead) {
+    const unsigned old = engine_.reach_.load();
+    const unsigned wanted = ahead + ahead / 4 + min_reach;
+    const unsigned next = wanted >= old ? wanted : old - (old - wanted + 15) / 16;
+    engine_.reach_.store(std::min<unsigned>(next, Plan::max_proposals));
+  }
+
+  // Which ranges are quiet since a revision of ours that etcd's number is not known for.
+  std::optional<Outcome> ask(Plan& plan) {
+    pb::TxnResponse response;
+    const std::int64_t asked = boot_clock_ns();
+    engine_.client_.txn(plan.question(), response, false);
+    const auto place = parse_place(engine_.layout_, response.responses(0).response_range());
+    if (!place) {
+      engine_.make_head();
+      return std::nullopt;
+    }
+    Plan::Result result;
+    result.kind = Kind::refused;
+    result.head = place->head;
+    result.head_put_at = place->put_at;
+    result.by_etcd = response.header().revision();
+    result.at = place->newest;
+    result.at_by_etcd = place->newest_at;
+    see(result, asked);
+    int at = 1;
+    for (std::size_t i = 0; i < txn_.reads.size(); ++i) {
+      if (plan.reads_anything(i))
+        result.reads.push_back(&response.responses(at++).response_range());
+    }
+    bool quiet = true;
+    for (const std::size_t i : plan.open_questions()) {
+      const pb::RangeResponse& newest = response.responses(at++).response_range();
+      quiet = quiet && (newest.kvs().empty() ||
+                        parse_value(newest.kvs(0).value()).changed <= txn_.guards[i].revision);
+    }
+    if (quiet) {
+      plan.answer(result.by_etcd, result.at, result.head->revision);
+      return std::nullopt;
+    }
+    Outcome outcome;
+    outcome.revision = result.at;
+    if (!read_on(plan, result, false, outcome)) return std::nullopt;
+    return outcome;
+  }
+
+  // Fills in the reads; those whose limit was used up by entries that do not count are read on, at
+  // the revision of the transaction. False: it was compacted meanwhile, and nothing was written.
+  bool read_on(const Plan& plan, const Plan::Result& result, bool wrote, Outcome& outcome) {
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < txn_.reads.size(); ++i) {
+      std::vector<Entry>& entries = outcome.reads.emplace_back();
+      if (!plan.reads_anything(i)) continue;
+      Range range = txn_.reads[i];
+      if (wrote && range.before == this_apply) range.before = outcome.revision;
+      std::uint32_t skip = range.skip;
+      const pb::RangeResponse* found = result.reads[at++];
+      pb::RangeResponse more;
+      while (take(*found, range, skip, entries) && found->more()) {
+        pb::RangeRequest request = plan.range_request(i);
+        const std::string& last = found->kvs(found->kvs_size() - 1).key();
+        if (range.reverse) {
+          request.set_range_end(last);
+        } else {
+          request.set_key(last + '\0');
+        }
+        request.set_limit(page);
+        request.set_revision(result.by_etcd);
+        pb::RangeResponse next;
+        try {
+          engine_.client_.range(request, next);
+        } catch (const StoreError& error) {
+          if (!wrote) return false;
+          throw StoreError(error.what(), true);
+        }
+        more.Swap(&next);
+        found = &more;
+      }
+    }
+    return true;
+  }
+
+  // False: as many as were asked for.
+  bool take(const pb::RangeResponse& found, const Range& range, std::uint32_t& skip,
+            std::vector<Entry>& entries) {
+    for (const pb::KeyValue& kv : found.kvs()) {
+      if (range.limit != 0 && entries.size() == range.limit) return false;
+      const std::string_view key = *engine_.layout_.entry_at(kv.key());
+      if (range.before != Revision{} && stamp_of(key) >= range.before) continue;
+      if (skip > 0) {
+        --skip;
+        continue;
+      }
+      const Value value = parse_value(kv.value());
+      entries.push_back({.key = std::string{key},
+                         .value = std::string{value.bytes},
+                         .created = value.created,
+                         .changed = value.changed});
+      engine_.memo_.made(key, {.mod_revision = kv.mod_revision(), .created = value.created});
+    }
+    return range.limit == 0 || entries.size() < range.limit;
+  }
+
+  Engine& engine_;
+  const Txn& txn_;
+  const Mark* mark_;
+  unsigned outrun_ = 0;
+  bool number_it_ = false;
+};
+
+Engine::Engine(Address address) : client_(std::move(address)), layout_(client_.address().prefix) {
+  std::ignore = apply({});
+}
+
+Engine::~Engine() = default;
+
+Outcome Engine::apply(const Txn& txn, const Mark* mark) { return Attempt{*this, txn, mark}.run(); }
+
+Engine::Where Engine::where() {
+  pb::RangeRequest request;
+  request.set_key(layout_.head());
+  request.set_range_end(layout_.tail_end());
+  pb::RangeResponse response;
+  const std::int64_t asked = boot_clock_ns();
+  client_.range(request, response);
+  see(response.header().revision(), asked);
+  const Place place = parse_place(layout_, response).value_or(Place{});
+  return {.head = place.head.revision,
+          .put_at = place.put_at,
+          .newest = place.newest,
+          .by_etcd = response.header().revision()};
+}
+
+void Engine::see(std::int64_t by_etcd, std::int64_t asked_ns) noexcept {
+  std::int64_t old = by_etcd_.load(std::memory_order_relaxed);
+  while (old < by_etcd && !by_etcd_.compare_exchange_weak(old, by_etcd)) {
+  }
+  if (old <= by_etcd) seen_ns_.store(asked_ns, std::memory_order_relaxed);
+}
+
+void Engine::make_head() {
+  pb::TxnRequest request;
+  pb::Compare* const absent = request.add_compare();
+  absent->set_target(pb::Compare::CREATE);
+  absent->set_result(pb::Compare::EQUAL);
+  absent->set_key(layout_.head());
+  absent->set_create_revision(0);
+  pb::PutRequest* const put = request.add_success()->mutable_request_put();
+  put->set_key(layout_.head());
+  put->set_value(head_value({.revision = Revision{clock_.propose()}, .time = clock_.now()}));
+  pb::TxnResponse response;
+  client_.txn(request, response, false);  // Twice is as good as once.
+}
+
+Engine::Life Engine::look_at_mark(std::string_view id) {
+  pb::RangeRequest request;
+  request.set_key(layout_.mark(id));
+  request.set_keys_only(true);
+  pb::RangeResponse response;
+  client_.range(request, response);
+  return {.alive = !response.kvs().empty(), .at = response.header().revision()};
+}
+
+Engine::Counts Engine::counts() const noexcept {
+  return {.commits = commits_.load(),
+          .round_trips = round_trips_.load(),
+          .outrun = outrun_.load(),
+          .surprised = surprised_.load(),
+          .later_proposals = later_.load(),
+          .proposals = proposed_.load()};
+}
+
+}  // namespace tenure::etcd

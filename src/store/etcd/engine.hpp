@@ -1,0 +1,87 @@
+// engine.hpp: applies, one after the other or many at once: proposing, trying again, reading on.
+//
+// Thread safety: all of it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "store/etcd/client.hpp"
+#include "store/etcd/clock.hpp"
+#include "store/etcd/layout.hpp"
+#include "store/etcd/memo.hpp"
+#include "tenure/store.hpp"
+
+namespace tenure::etcd {
+
+struct Mark;
+
+class Engine {
+ public:
+  // Makes the head where there is none. Throws StoreError.
+  explicit Engine(Address address);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  ~Engine();
+
+  [[nodiscard]] Outcome apply(const Txn& txn) { return apply(txn, nullptr); }
+  // Puts or removes a session's mark in the same step.
+  [[nodiscard]] Outcome apply(const Txn& txn, const Mark* mark);
+
+  // Whether the mark is there, and at which revision of etcd's that was so.
+  struct Life {
+    bool alive = false;
+    std::int64_t at = 0;
+  };
+  [[nodiscard]] Life look_at_mark(std::string_view id);
+  // Head and newest revision, and etcd's revisions of the head and of all this (numbers.hpp).
+  struct Where {
+    Revision head;
+    std::int64_t put_at = 0;
+    Revision newest;
+    std::int64_t by_etcd = 0;
+  };
+  [[nodiscard]] Where where();
+
+  [[nodiscard]] Client& client() noexcept { return client_; }
+  [[nodiscard]] Clock& clock() noexcept { return clock_; }
+  [[nodiscard]] const Layout& layout() const noexcept { return layout_; }
+
+  // Of applies that write.
+  struct Counts {
+    std::uint64_t commits = 0;
+    std::uint64_t round_trips = 0;
+    std::uint64_t outrun = 0;           // Attempts that were repeated since others were faster,
+    std::uint64_t surprised = 0;        // or since a key was not as remembered.
+    std::uint64_t later_proposals = 0;  // Commits by a further proposal of the same request.
+    std::uint64_t proposals = 0;        // All of them.
+  };
+  [[nodiscard]] Counts counts() const noexcept;
+
+ private:
+  class Attempt;
+  void make_head();
+  // As of when it was asked: an answer may have been on its way for long.
+  void see(std::int64_t by_etcd, std::int64_t asked_ns) noexcept;
+
+  Client client_;
+  const Layout layout_;
+  Clock clock_;
+  Memo memo_;
+  std::atomic<std::uint64_t> commits_{0};
+  std::atomic<std::uint64_t> round_trips_{0};
+  std::atomic<std::uint64_t> outrun_{0};
+  std::atomic<std::uint64_t> surprised_{0};
+  std::atomic<std::uint64_t> later_{0};
+  std::atomic<std::uint64_t> proposed_{0};
+  std::atomic<std::uint64_t> round_trip_us_{500};
+  std::atomic<int> race_{0};              // Positive: others put at the same time, or did lately.
+  std::atomic<unsigned> reach_{8};        // By how many heads others get ahead in a round trip.
+  std::atomic<std::int64_t> by_etcd_{0};  // etcd's newest revision that was seen,
+  std::atomic<std::int64_t> seen_ns_{0};  // and since when it is known.
+};
+
+}  // namespace tenure::etcd

@@ -1,0 +1,234 @@
+// What a server, a network or an operator can do to an etcd store.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "store/conformance.hpp"
+#include "store/etcd/etcd_store.hpp"
+#include "store/etcd/etcd_test.hpp"
+
+namespace tenure::etcd {
+namespace {
+
+using conformance::Bell;
+using conformance::txn;
+
+Revision put(Store& store, const std::string& key, const std::string& value = "") {
+  return store.apply(txn({}, {Write::put(key, value)})).revision;
+}
+
+std::string value_of(Store& store, const std::string& key) {
+  const Outcome outcome = store.apply(txn({}, {}, {Range::key(key)}));
+  return outcome.reads[0].empty() ? "none" : outcome.reads[0][0].value;
+}
+
+// Until it works: a server that has just come back takes a while, and may leave an outcome unknown.
+Revision put_at_last(Store& store, const std::string& key, const std::string& value = "") {
+  for (;;) {
+    try {
+      return put(store, key, value);
+    } catch (const StoreError&) {
+      ::usleep(10'000);
+    }
+  }
+}
+
+WatchFor change_of(const std::string& key, Revision after) {
+  WatchFor what;
+  what.ranges.push_back(Range::key(key));
+  what.after = after;
+  return what;
+}
+
+template <typename Failure>
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Failure& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "it did not throw";
+  return {};
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// The number that etcd has for its newest revision.
+std::string etcd_revision(const Server& server) {
+  const std::string text = server.etcdctl({"endpoint", "status", "-w", "json"});
+  const std::size_t at = text.find("\"revision\":") + 11;
+  return text.substr(at, text.find_first_not_of("0123456789", at) - at);
+}
+
+TEST(EtcdFaults, AServerThatIsKilledAndStartedAgainLosesNothing) {
+  Server server;
+  const auto store = open_etcd_alone(server.url("p"));
+  const Revision before = put(*store, "a", "1");
+  Bell bell;
+  const auto watch = store->watch(change_of("b", before), bell.notice());
+  server.kill();
+  EXPECT_THROW(put(*store, "c"), StoreError);
+  server.start();
+  server.await_ready();
+  const Revision after = put_at_last(*store, "b", "2");
+  EXPECT_GT(after, before);
+  bell.wait();
+  EXPECT_EQ(value_of(*store, "a"), "1");
+  EXPECT_EQ(value_of(*store, "b"), "2");
+}
+
+TEST(EtcdFaults, AServerThatCanNotBeReachedIsAnErrorThatNamesIt) {
+  const std::string endpoint = "127.0.0.1:" + std::to_string(free_port());
+  const std::string message = message_of<StoreError>([&] {
+    static_cast<void>(open_etcd_alone("etcd://u:secret@" + endpoint + "/p?timeout=200ms"));
+  });
+  EXPECT_TRUE(contains(message, endpoint)) << message;
+  EXPECT_FALSE(contains(message, "secret")) << message;
+}
+
+TEST(EtcdFaults, CompactionUnderAWatchIsNoHarm) {
+  Server server;
+  const auto store = open_etcd_alone(server.url("p"));
+  const Revision first = put(*store, "a");
+  Bell live;
+  const auto watch = store->watch(change_of("b", first), live.notice());
+  for (int i = 0; i < 20; ++i) put(*store, "a");
+  server.etcdctl({"compact", etcd_revision(server)});
+  put(*store, "b");
+  live.wait();
+  // A watch from before what was compacted, and one whose stream is cut meanwhile.
+  Bell old;
+  const auto second = open_etcd_alone(server.url("p"))->watch(change_of("a", first), old.notice());
+  old.wait();
+  Bell cut;
+  const auto third = store->watch(change_of("c", put(*store, "a")), cut.notice());
+  server.kill();
+  server.start();
+  server.await_ready();
+  const auto other = open_etcd_alone(server.url("p"));
+  put_at_last(*other, "c");
+  put_at_last(*other, "a");
+  server.etcdctl({"compact", etcd_revision(server)});
+  cut.wait();
+}
+
+TEST(EtcdFaults, RefusesWhatTheServerDoes) {
+  const auto store = open_etcd_alone(the_server().url(new_prefix()));
+  Txn many;
+  for (int i = 0; i < 129; ++i) many.writes.push_back(Write::append("k" + std::to_string(i), ""));
+  EXPECT_TRUE(contains(message_of<BadRequest>([&] { store->apply(many); }), "operations"));
+  const Txn large = txn({}, {Write::put("k", std::string(2'000'000, 'x'))});
+  EXPECT_TRUE(contains(message_of<BadRequest>([&] { store->apply(large); }), "bytes"));
+  EXPECT_TRUE(store->apply(txn({}, {}, {Range::prefix("k")})).reads[0].empty());
+  many.writes.resize(126);
+  EXPECT_TRUE(store->apply(many).committed);
+}
+
+TEST(EtcdFaults, KeepsStoresApart) {
+  const std::string prefix = new_prefix();
+  const auto one = open_etcd_alone(the_server().url(prefix));
+  const auto two = open_etcd_alone(the_server().url(prefix + "x"));
+  put(*one, "a", "1");
+  const Revision newest = two->apply({}).revision;
+  put(*one, "a", "2");
+  EXPECT_EQ(two->apply({}).revision, newest);
+  EXPECT_EQ(value_of(*two, "a"), "none");
+  EXPECT_EQ(store(the_server().url(prefix)), store(the_server().url(prefix)));
+}
+
+// What others wrote under the prefix is an error, not a crash.
+TEST(EtcdFaults, ForeignKeysAreToldOf) {
+  const std::string prefix = new_prefix();
+  const auto store = open_etcd_alone(the_server().url(prefix));
+  put(*store, "b");
+  the_server().etcdctl({"del", "--prefix", prefix});
+  EXPECT_GT(put(*store, "c"), Revision{});  // Without a head there is a new one.
+  EXPECT_EQ(value_of(*store, "b"), "none");
+}
+
+// A client that was stopped for longer than its lease knows that it lost its session.
+TEST(EtcdFaults, AStoppedClientFindsItsSessionLost) {
+  const std::string url = the_server().url(new_prefix());
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  const int pid = ::fork();
+  if (pid == 0) {
+    const auto store = open_etcd_alone(url);
+    const auto session = store->open_session({.label = {}, .ttl = std::chrono::seconds{2}});
+    Bell lost;
+    const std::stop_callback callback{session->lost(), [&] { lost.ring(); }};
+    const std::string& id = session->id();
+    if (::write(ends[1], id.data(), id.size()) != static_cast<ssize_t>(id.size())) ::_exit(1);
+    lost.wait();
+    ::_exit(session->lost().stop_requested() && !store->alive(id) ? 0 : 2);
+  }
+  std::string id(16, ' ');
+  ASSERT_EQ(::read(ends[0], id.data(), id.size()), static_cast<ssize_t>(id.size()));
+  ::kill(pid, SIGSTOP);
+  const auto store = open_etcd_alone(url);
+  Bell dead;
+  WatchFor death;
+  death.session = id;
+  const auto watch = store->watch(death, dead.notice());
+  dead.wait();
+  EXPECT_FALSE(store->alive(id));
+  ::kill(pid, SIGCONT);
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  EXPECT_EQ(status, 0);
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+TEST(EtcdFaults, ASessionWhoseServerIsGoneIsLost) {
+  Server server;
+  const auto store = open_etcd_alone(server.url("p"));
+  const auto session = store->open_session({.label = {}, .ttl = std::chrono::seconds{2}});
+  Bell lost;
+  const std::stop_callback callback{session->lost(), [&] { lost.ring(); }};
+  server.kill();
+  lost.wait();
+}
+
+TEST(EtcdFaults, UserAndPassword) {
+  Server server;
+  server.etcdctl({"user", "add", "root:toor"});
+  server.etcdctl({"user", "grant-role", "root", "root"});
+  server.etcdctl({"role", "add", "locks"});
+  server.etcdctl({"role", "grant-permission", "locks", "--prefix=true", "readwrite", "mine"});
+  server.etcdctl({"user", "add", "app:se/cret"});
+  server.etcdctl({"user", "grant-role", "app", "locks"});
+  server.etcdctl({"auth", "enable"});
+  const std::string at = server.endpoint();
+  const auto store = open_etcd_alone("etcd://app:se%2Fcret@" + at + "/mine");
+  const Revision made = put(*store, "a", "1");
+  Bell bell;
+  const auto watch = store->watch(change_of("b", made), bell.notice());
+  put(*store, "b");
+  bell.wait();
+  const auto session = store->open_session({});
+  EXPECT_TRUE(store->alive(session->id()));
+  for (const Store::Fact& fact : store->facts()) EXPECT_FALSE(contains(fact.value, "cret"));
+
+  const auto fails = [&](const std::string& url) {
+    const std::string message =
+        message_of<StoreError>([&] { static_cast<void>(open_etcd_alone(url)); });
+    EXPECT_FALSE(contains(message, "cret")) << message;
+    return message;
+  };
+  EXPECT_TRUE(contains(fails("etcd://app:secret2@" + at + "/mine"), "password"));
+  EXPECT_TRUE(contains(fails("etcd://" + at + "/mine"), "password"));
+  EXPECT_TRUE(contains(fails("etcd://app:se%2Fcret@" + at + "/other"), "may not"));
+}
+
+}  // namespace
+}  // namespace tenure::etcd

@@ -1,0 +1,125 @@
+// The store as programs meet it: by URL, out of a module, in a program that does not link gRPC.
+#include <gtest/gtest.h>
+#include <stdlib.h>  // NOLINT: setenv is POSIX's.
+
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "store/etcd/etcd_test.hpp"
+#include "store/module.hpp"
+#include "tenure/store.hpp"
+
+namespace tenure::etcd {
+namespace {
+
+std::string directory_of_tests() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+}
+
+template <typename Failure, typename Call>
+std::string message_of(const Call& call) {
+  try {
+    call();
+  } catch (const Failure& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "it did not throw";
+  return {};
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(EtcdModule, AStoreIsOpenedByItsUrl) {
+  const auto store = tenure::store(the_server().url(new_prefix()));
+  Txn txn;
+  txn.writes.push_back(Write::put("a", "1"));
+  txn.reads.push_back(Range::key("a"));
+  const Outcome outcome = store->apply(txn);
+  ASSERT_TRUE(outcome.committed);
+  EXPECT_EQ(outcome.reads.at(0).at(0).value, "1");
+}
+
+TEST(EtcdModule, WhatIsWrongWithAUrlIsSaidFirst) {
+  const auto text = message_of<Error>([] { static_cast<void>(tenure::store("etcd://h:port/p")); });
+  EXPECT_TRUE(contains(text, "port")) << text;
+}
+
+TEST(EtcdModule, AStoreErrorOfTheModuleIsCaughtAsOne) {
+  const auto text = message_of<StoreError>([] {
+    static_cast<void>(
+        tenure::store("etcd://127.0.0.1:" + std::to_string(free_port()) + "/p?timeout=100ms"));
+  });
+  EXPECT_TRUE(contains(text, "can't be reached")) << text;
+}
+
+TEST(EtcdModule, AnUnknownOutcomeIsKnownToBeUnknown) {
+  Server server;
+  const auto store = tenure::store(server.url("p") + "?timeout=1s");
+  server.signal(SIGSTOP);
+  Txn txn;
+  txn.writes.push_back(Write::put("a", "1"));
+  try {
+    static_cast<void>(store->apply(txn));
+    ADD_FAILURE() << "a server that is stopped answered";
+  } catch (const StoreError& error) {
+    EXPECT_TRUE(error.unknown()) << error.what();
+  }
+  server.signal(SIGCONT);
+}
+
+TEST(EtcdModule, ABadRequestOfTheModuleIsCaughtAsOne) {
+  const auto store = tenure::store(the_server().url(new_prefix()));
+  Txn txn;
+  for (int i = 0; i < 200; ++i) txn.writes.push_back(Write::put(std::to_string(i), ""));
+  const auto text = message_of<BadRequest>([&] { static_cast<void>(store->apply(txn)); });
+  EXPECT_TRUE(contains(text, "128")) << text;
+  EXPECT_TRUE(store->apply({.guards = {}, .writes = {}, .reads = {Range::prefix("1")}})
+                  .reads.at(0)
+                  .empty());
+}
+
+TEST(EtcdModule, OneThatIsNotThereSaysWhatToInstall) {
+  const auto text = message_of<StoreError>([] {
+    static_cast<void>(stores::load_module("tenure_nothing", "the package", {"/a", "/b"}));
+  });
+  EXPECT_TRUE(contains(text, "tenure_nothing.so is in none of /a, /b: install the package"))
+      << text;
+  EXPECT_TRUE(contains(text, "TENURE_MODULES")) << text;
+}
+
+TEST(EtcdModule, OneOfAnotherReleaseIsRefused) {
+  const auto text = message_of<StoreError>([] {
+    static_cast<void>(stores::load_module("tenure_foreign_module", "the package",
+                                          {directory_of_tests() + "/modules"}));
+  });
+  EXPECT_TRUE(contains(text, "0.0.1")) << text;
+}
+
+TEST(EtcdModule, WhatIsNoModuleIsRefused) {
+  const Directory directory;
+  const std::string file = directory / "broken.so";
+  ASSERT_TRUE(std::filesystem::copy_file("/proc/self/exe", file));
+  const auto text = message_of<StoreError>([&] {
+    static_cast<void>(stores::load_module("broken", "the package",
+                                          {std::filesystem::path{file}.parent_path().string()}));
+  });
+  EXPECT_TRUE(contains(text, "can't be loaded")) << text;
+}
+
+TEST(EtcdModule, ThePlacesAreAskedInOrder) {
+  ASSERT_EQ(::setenv("TENURE_MODULES", "/first::/second", 1), 0);
+  const std::vector<std::string> all = stores::module_directories();
+  ::unsetenv("TENURE_MODULES");
+  ASSERT_GE(all.size(), 4U);
+  EXPECT_EQ(all[0], "/first");
+  EXPECT_EQ(all[1], "/second");
+  EXPECT_EQ(all[2], std::filesystem::path{directory_of_tests()}.parent_path() / "lib/tenure");
+  EXPECT_TRUE(all.back().ends_with("/tenure"));
+}
+
+}  // namespace
+}  // namespace tenure::etcd

@@ -1,0 +1,83 @@
+// Revisions of what only removes: between two heads, and not too far behind the first.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "rpc.pb.h"
+#include "store/conformance.hpp"
+#include "store/etcd/etcd_store.hpp"
+#include "store/etcd/etcd_test.hpp"
+#include "store/etcd/numbers.hpp"
+#include "store/etcd/plan.hpp"
+
+namespace tenure::etcd {
+namespace {
+
+using conformance::txn;
+using Kind = Plan::Result::Kind;
+
+TEST(EtcdNumbers, RiseWithEtcdsAndStayBelowTheNextHead) {
+  const Revision head{7 * apart};
+  EXPECT_EQ(revision_at(head, 100, 100), head);
+  EXPECT_EQ(revision_at(head, 100, 101).value, head.value + 1);
+  EXPECT_LT(revision_at(head, 100, 1'000'000'000).value, 8 * apart);
+  EXPECT_TRUE(is_exact(100, 100 + max_age));
+  EXPECT_FALSE(is_exact(100, 100 + static_cast<std::int64_t>(apart)));
+}
+
+TEST(EtcdNumbers, ARemovalMovesNoHeadAndIsNewerThanAllBefore) {
+  const std::string url = the_server().url(new_prefix());
+  const auto one = open_etcd_alone(url);
+  const auto two = open_etcd_alone(url);
+  const Revision put = one->apply(txn({}, {Write::put("a", "")})).revision;
+  the_server().etcdctl({"put", "somebody-elses", "1"});
+  const Revision first = one->apply(txn({}, {Write::remove("a")})).revision;
+  const Revision second = two->apply(txn({}, {Write::remove("a")})).revision;
+  EXPECT_EQ(put.value % apart, 0U);
+  EXPECT_GT(first, put);
+  EXPECT_GT(second, first);
+  EXPECT_LT(second.value, put.value + apart);
+  the_server().etcdctl({"put", "somebody-elses", "2"});
+  EXPECT_EQ(one->apply({}).revision, second);
+  EXPECT_GT(one->apply(txn({}, {Write::put("b", "")})).revision.value, put.value + apart - 1);
+}
+
+// What etcd says to a removal, with a head that was put at its revision 1000.
+class EtcdRemoval : public ::testing::Test {
+ protected:
+  void answer_head(pb::ResponseOp& op) const {
+    pb::KeyValue& kv = *op.mutable_response_range()->add_kvs();
+    kv.set_key(layout.head());
+    kv.set_value(head_value({.revision = head, .time = {}}));
+    kv.set_mod_revision(1000);
+  }
+  [[nodiscard]] Plan::Result refused_by(std::int64_t oldest) {
+    const Txn remove = txn({Guard::present("a")}, {Write::remove("a")});
+    const Plan plan{layout, memo, remove, nullptr};
+    EXPECT_TRUE(plan.only_removes());
+    Plan::Proposal proposal;
+    proposal.oldest = oldest;
+    pb::TxnResponse response;
+    response.mutable_header()->set_revision(2000);
+    answer_head(*response.add_responses());
+    return plan.result(response, proposal, memo);
+  }
+
+  const Layout layout{"p"};
+  const Revision head{7 * apart};
+  Memo memo;
+};
+
+TEST_F(EtcdRemoval, IsNumberedWhereTheHeadIsOld) {
+  EXPECT_EQ(refused_by(1000).kind, Kind::aged);
+  EXPECT_EQ(refused_by(1500).kind, Kind::aged);
+}
+
+TEST_F(EtcdRemoval, IsRefusedByItsGuardWhereTheHeadIsYoung) {
+  EXPECT_EQ(refused_by(999).kind, Kind::refused);
+}
+
+}  // namespace
+}  // namespace tenure::etcd

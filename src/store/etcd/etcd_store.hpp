@@ -1,0 +1,67 @@
+// etcd_store.hpp: a store in an etcd cluster, for every machine that reaches it.
+//
+// An apply is one etcd transaction (plan.hpp), a session is a lease (keeper.hpp), a watch is told
+// by one stream a process (watches.hpp), the clock is shared (clock.hpp).
+//
+// All writes are as durable as etcd makes them, which is on disk at a majority, relaxed ones too.
+//
+// A store belongs to the process that opened it: after fork() every call of the child throws, and
+// what the child does to the objects it inherited does nothing. gRPC itself has to be opened after
+// the fork: a child of a process that has a store open can't open one of its own.
+//
+// Thread safety: all calls, from any thread, at once.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "store/etcd/engine.hpp"
+#include "tenure/store.hpp"
+
+namespace tenure::etcd {
+
+class Keeper;
+class Poster;
+class Watches;
+
+class EtcdStore final : public Store, public std::enable_shared_from_this<EtcdStore> {
+ public:
+  // By open_etcd.
+  explicit EtcdStore(std::shared_ptr<Engine> engine);
+  EtcdStore(const EtcdStore&) = delete;
+  EtcdStore& operator=(const EtcdStore&) = delete;
+  ~EtcdStore() override;
+
+  Outcome apply(const Txn& txn) override;
+  void post(Txn txn, Posted done) noexcept override;
+  [[nodiscard]] std::unique_ptr<Watch> watch(WatchFor what, Notice notice) override;
+  [[nodiscard]] std::unique_ptr<Session> open_session(const SessionOptions& options) override;
+  [[nodiscard]] bool alive(std::string_view session) override;
+  [[nodiscard]] Instant now() override;
+  [[nodiscard]] std::vector<Fact> facts() override;
+
+  [[nodiscard]] bool forked() const noexcept;
+  [[nodiscard]] Engine& engine() noexcept { return *parts_->engine; }
+
+ private:
+  class HeldSession;
+  struct Parts {
+    std::shared_ptr<Engine> engine;
+    std::shared_ptr<Poster> poster;
+    std::shared_ptr<Watches> watches;
+    std::shared_ptr<Keeper> keeper;
+  };
+  void check_forked() const;
+
+  std::unique_ptr<Parts> parts_;
+  const std::uint64_t generation_;
+};
+
+// Throws Error for a URL that is none, StoreError where the cluster can't be used. Two openings of
+// one URL by one process are one store.
+[[nodiscard]] std::shared_ptr<Store> open_etcd(std::string_view url);
+// A store of its own, with a connection of its own.
+[[nodiscard]] std::shared_ptr<EtcdStore> open_etcd_alone(std::string_view url);
+
+}  // namespace tenure::etcd

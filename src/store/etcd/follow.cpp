@@ -1,0 +1,141 @@
+// The stream of changes that Watches live by.
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "rpc.pb.h"
+#include "store/etcd/numbers.hpp"
+#include "store/etcd/watches.hpp"
+
+namespace tenure::etcd {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto first_pause = 20ms;
+constexpr std::chrono::milliseconds longest_pause = 1s;
+
+}  // namespace
+
+void Watches::follow() {
+  pb::WatchResponse response;
+  for (std::chrono::milliseconds pause = first_pause;;) {
+    if (begin()) {
+      pause = first_pause;
+      while (changes_.next(response)) take(response);
+    }
+    const Lock lock{mutex_};
+    live_ = false;
+    if (stopping_) return;
+    if (pause >= longest_pause) {
+      make_all_ready();
+      work_.notify_one();
+    }
+    stopped_.wait_for(mutex_, pause);
+    if (stopping_) return;
+    pause = std::min(pause * 2, longest_pause);
+  }
+}
+
+// The head is read when the stream has begun: what is newer than the head will be told.
+bool Watches::begin() {
+  const Layout& layout = engine_->layout();
+  if (!changes_.open(engine_->client(), layout.head(), layout.end())) return false;
+  Engine::Where where;
+  try {
+    where = engine_->where();
+  } catch (const Error&) {
+    return false;
+  }
+  const Lock lock{mutex_};
+  if (where.newest != newest_ || floor_ == Revision{}) {
+    recent_.clear();
+    floor_ = where.newest;
+    newest_ = where.newest;
+  }
+  live_ = true;
+  head_ = where.head;
+  head_put_at_ = where.put_at;
+  since_ = where.by_etcd;
+  Ids found;
+  for (const auto& [id, armed] : armed_) {
+    if (due(armed->what)) found.push_back(id);
+  }
+  std::ranges::sort(found);
+  for (const std::uint64_t id : found) make_ready(id);
+  for (const auto& [session, ids] : by_session_) ask_about(session);
+  work_.notify_one();
+  return true;
+}
+
+// Of what moved no head: what only removes.
+Revision Watches::revision_of(std::int64_t by_etcd) {
+  if (by_etcd < head_put_at_) return floor_;  // Before the stream was judged to have begun.
+  if (is_exact(head_put_at_, by_etcd)) return revision_at(head_, head_put_at_, by_etcd);
+  // It has no number of its own. Newer than all; and who asks later must look.
+  floor_ = std::max(floor_, Revision{head_.value + apart});
+  return this_apply;
+}
+
+// All events of one of etcd's revisions are in one response; the head's says which of ours it is.
+void Watches::take(const pb::WatchResponse& response) {
+  const Layout& layout = engine_->layout();
+  const std::string head = layout.head();
+  const std::string tail = layout.tail();
+  const Lock lock{mutex_};
+  const auto& events = response.events();
+  for (int first = 0, last = 0; first < events.size(); first = last) {
+    const std::int64_t number = events.Get(first).kv().mod_revision();
+    bool removed = false;
+    std::optional<Revision> told;
+    for (last = first; last < events.size() && events.Get(last).kv().mod_revision() == number;
+         ++last) {
+      const pb::KeyValue& kv = events.Get(last).kv();
+      removed = removed || kv.key() == tail || layout.entry_at(kv.key());
+      if (kv.key() != head || events.Get(last).type() != pb::Event::PUT) continue;
+      if (kv.value().size() != 2 * stamp_size) continue;
+      const Head moved = parse_head(kv.value());
+      told = moved.revision;
+      engine_->clock().see(moved.revision);
+      engine_->clock().see(moved.time);
+    }
+    if (told && number > head_put_at_) {
+      head_ = *told;
+      head_put_at_ = number;
+    }
+    const Revision revision = told ? *told : removed ? revision_of(number) : floor_;
+    for (int i = first; i < last; ++i) {
+      const pb::Event& event = events.Get(i);
+      if (const auto key = layout.entry_at(event.kv().key())) changed(revision, *key);
+      const auto mark = layout.mark_at(event.kv().key());
+      if (mark && event.type() == pb::Event::DELETE) died(std::string{*mark});
+    }
+    if (revision != this_apply) newest_ = std::max(newest_, revision);
+  }
+  work_.notify_one();
+}
+
+void Watches::changed(Revision revision, std::string_view key) {
+  std::string name{key};
+  Ids found;
+  const auto consider = [&](std::uint64_t id) TENURE_REQUIRES(mutex_) {
+    const WatchFor& what = armed_.at(id)->what;
+    if (revision <= what.after) return;
+    if (std::ranges::any_of(what.ranges, [&](const Range& range) { return range.holds(name); })) {
+      found.push_back(id);
+    }
+  };
+  if (const auto at = by_key_.find(name); at != by_key_.end()) {
+    for (const std::uint64_t id : at->second) consider(id);
+  }
+  for (const std::uint64_t id : wide_) consider(id);
+  for (const std::uint64_t id : found) make_ready(id);
+  if (revision == this_apply || revision <= floor_) return;
+  recent_.push_back({.revision = revision, .key = std::move(name)});
+  if (recent_.size() <= max_recent) return;
+  floor_ = recent_.front().revision;
+  recent_.pop_front();
+}
+
+}  // namespace tenure::etcd

@@ -1,0 +1,163 @@
+#include "store/etcd/keeper.hpp"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "store/threads.hpp"
+
+namespace tenure::etcd {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::chrono::seconds min_ttl = 2s;  // etcd's own, as it is configured out of the box.
+constexpr std::chrono::seconds max_ttl = 24h;
+constexpr std::int64_t renewals_a_ttl = 5;
+constexpr auto retry_time = 100ms;
+// Steady clocks stand still while the machine sleeps, and a lease does not.
+constexpr std::chrono::nanoseconds longest_nap = 500ms;
+
+std::uint64_t random_number() {
+  std::uint64_t number = 0;
+  while (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) {
+  }
+  return number;
+}
+
+std::int64_t ns(std::chrono::nanoseconds time) noexcept { return time.count(); }
+
+}  // namespace
+
+void Lease::renewed(std::int64_t sent_ns) noexcept {
+  const std::int64_t whole = ns(ttl);
+  trusted_until.store(sent_ns + whole - whole / 3);
+  // Spread, so that many clients that began together do not come together for ever.
+  const std::int64_t spread = static_cast<std::int64_t>(random_number() % 1024) - 512;
+  renew_at.store(sent_ns + whole / renewals_a_ttl + whole / renewals_a_ttl / 8 * spread / 512);
+}
+
+void Lease::lose() {
+  if (is_lost.exchange(true)) return;
+  // Callbacks are the program's own code.
+  stores::quiet_thread([source = lost]() mutable { source.request_stop(); }).detach();
+}
+
+bool Lease::check() {
+  if (!is_lost.load() && boot_clock_ns() < trusted_until.load()) return true;
+  lose();
+  while (!lost.stop_requested()) std::this_thread::yield();
+  return false;
+}
+
+std::shared_ptr<Lease> Keeper::open(std::chrono::milliseconds ttl) {
+  auto lease = std::make_shared<Lease>();
+  lease->id = static_cast<std::int64_t>(random_number() >> 1U | 1U);
+  const auto asked = std::clamp(std::chrono::ceil<std::chrono::seconds>(ttl), min_ttl, max_ttl);
+  const std::int64_t sent = boot_clock_ns();
+  lease->ttl = engine_->client().grant(lease->id, asked);
+  lease->renewed(sent);
+  const base::Mutex::Scoped lock{mutex_};
+  start();
+  leases_.push_back(lease);
+  changed_.notify_all();
+  return lease;
+}
+
+void Keeper::end(const std::shared_ptr<Lease>& lease) noexcept {
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    std::erase(leases_, lease);
+  }
+  try {
+    engine_->client().revoke(lease->id);
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch)
+    // It ends by itself.
+  }
+}
+
+std::vector<std::shared_ptr<Lease>> Keeper::leases() {
+  const base::Mutex::Scoped lock{mutex_};
+  return leases_;
+}
+
+void Keeper::start() {
+  if (renewer_.joinable() || stopping_) return;
+  renewer_ = stores::quiet_thread([self = shared_from_this()] { self->renew_all(); });
+  watchdog_ = stores::quiet_thread([self = shared_from_this()] { self->watch_all(); });
+}
+
+void Keeper::renew(Lease& lease) {
+  const std::int64_t sent = boot_clock_ns();
+  const std::chrono::nanoseconds left{lease.trusted_until.load() - sent};
+  const auto limit = std::chrono::ceil<std::chrono::milliseconds>(
+      std::clamp<std::chrono::nanoseconds>(left, 1ms, longest_nap));
+  try {
+    const auto ttl = engine_->client().keep_alive(lease.id, limit);
+    if (ttl.count() <= 0) {
+      lease.lose();
+    } else {
+      lease.renewed(sent);
+    }
+  } catch (const Error&) {
+    lease.renew_at.store(boot_clock_ns() + ns(retry_time));
+  }
+}
+
+void Keeper::renew_all() {
+  for (;;) {
+    for (const auto& lease : leases()) {
+      if (!lease->is_lost.load() && lease->renew_at.load() <= boot_clock_ns()) renew(*lease);
+    }
+    const base::Mutex::Scoped lock{mutex_};
+    if (stopping_) return;
+    std::chrono::nanoseconds nap = longest_nap;
+    for (const auto& lease : leases_) {
+      if (lease->is_lost.load()) continue;
+      nap = std::min(nap, std::chrono::nanoseconds{lease->renew_at.load() - boot_clock_ns()});
+    }
+    if (nap.count() <= 0) continue;
+    if (leases_.empty()) {
+      changed_.wait(mutex_);
+    } else {
+      changed_.wait_for(mutex_, nap);
+    }
+  }
+}
+
+// Apart from renewing, which may be waiting for an answer.
+void Keeper::watch_all() {
+  for (;;) {
+    for (const auto& lease : leases()) static_cast<void>(lease->check());
+    const base::Mutex::Scoped lock{mutex_};
+    if (stopping_) return;
+    std::chrono::nanoseconds nap = longest_nap;
+    for (const auto& lease : leases_) {
+      if (lease->is_lost.load()) continue;
+      nap = std::min(nap, std::chrono::nanoseconds{lease->trusted_until.load() - boot_clock_ns()});
+    }
+    if (nap.count() <= 0) continue;
+    if (leases_.empty()) {
+      changed_.wait(mutex_);
+    } else {
+      changed_.wait_for(mutex_, nap);
+    }
+  }
+}
+
+void Keeper::stop() {
+  std::thread renewer;
+  std::thread watchdog;
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    stopping_ = true;
+    renewer = std::move(renewer_);
+    watchdog = std::move(watchdog_);
+    changed_.notify_all();
+  }
+  if (renewer.joinable()) renewer.join();
+  if (watchdog.joinable()) watchdog.join();
+}
+
+}  // namespace tenure::etcd

@@ -1,0 +1,62 @@
+#include "store/etcd/layout.hpp"
+
+#include <charconv>
+#include <limits>
+#include <system_error>
+
+namespace tenure::etcd {
+namespace {
+
+constexpr std::size_t id_size = 16;
+
+[[noreturn]] void refuse() {
+  throw StoreError(
+      "etcd: there is a key under the prefix that is not Tenure's: something else wrote there; "
+      "give Tenure a prefix of its own");
+}
+
+}  // namespace
+
+std::optional<std::string_view> Layout::behind(char kind, std::string_view place) const noexcept {
+  if (!place.starts_with(root_) || place.size() == root_.size() || place[root_.size()] != kind) {
+    return std::nullopt;
+  }
+  return place.substr(root_.size() + 1);
+}
+
+Head parse_head(std::string_view value) {
+  if (value.size() != 2 * stamp_size) refuse();
+  return {
+      .revision = stamp_of(value.substr(0, stamp_size)),
+      .time = Instant{std::chrono::nanoseconds{static_cast<std::int64_t>(stamp_of(value).value)}}};
+}
+
+std::string head_value(const Head& head) {
+  const auto time = static_cast<std::uint64_t>(head.time.time_since_epoch().count());
+  return stamp(head.revision) + stamp(Revision{time});
+}
+
+Value parse_value(std::string_view value) {
+  if (value.size() < 2 * stamp_size) refuse();
+  return {.changed = stamp_of(value.substr(0, stamp_size)),
+          .created = stamp_of(value.substr(stamp_size, stamp_size)),
+          .bytes = value.substr(2 * stamp_size)};
+}
+
+std::string entry_value(const Value& value) {
+  return (stamp(value.changed) + stamp(value.created)).append(value.bytes);
+}
+
+std::optional<std::int64_t> lease_of(std::string_view id) noexcept {
+  if (id.size() != id_size || id.find_first_not_of("0123456789abcdef") != std::string_view::npos) {
+    return std::nullopt;
+  }
+  std::uint64_t number = 0;
+  std::from_chars(id.data(), id.data() + id.size(), number, 16);
+  if (number == 0 || number > std::uint64_t{std::numeric_limits<std::int64_t>::max()}) {
+    return std::nullopt;
+  }
+  return static_cast<std::int64_t>(number);
+}
+
+}  // namespace tenure::etcd

@@ -1,0 +1,75 @@
+// layout.hpp: where a store's entries are in etcd.
+//
+//   PREFIX 0 'h'      the head: stamp(revision) stamp(time), by every apply that puts anything
+//   PREFIX 0 'h' 't'  the tail: nothing, by every apply that only removes: etcd's revision of it is
+//                     what counts (numbers.hpp)
+//   PREFIX 0 'k' KEY  an entry: stamp(changed) stamp(created) VALUE
+//   PREFIX 0 'm' ID   a session's mark: under its lease, so etcd removes it when the lease ends
+//
+// No prefix has a zero byte in it, so no store reaches into another's. Stamps compare as numbers
+// do: etcd can compare values with them in a transaction.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tenure/store.hpp"
+
+namespace tenure::etcd {
+
+struct Head {
+  Revision revision;
+  Instant time;
+};
+
+struct Value {
+  Revision changed;
+  Revision created;
+  std::string_view bytes;
+};
+
+class Layout {
+ public:
+  explicit Layout(const std::string& prefix) : root_(prefix + '\0') {}
+
+  [[nodiscard]] std::string head() const { return root_ + 'h'; }
+  [[nodiscard]] std::string tail() const { return root_ + "ht"; }
+  // Behind both.
+  [[nodiscard]] std::string tail_end() const { return root_ + 'i'; }
+  [[nodiscard]] std::string key(std::string_view key) const { return (root_ + 'k').append(key); }
+  // Behind all entries.
+  [[nodiscard]] std::string keys_end() const { return root_ + 'l'; }
+  [[nodiscard]] std::string mark(std::string_view id) const { return (root_ + 'm').append(id); }
+  // Behind everything.
+  [[nodiscard]] std::string end() const { return root_ + 'n'; }
+  // Where a range of entries ends.
+  [[nodiscard]] std::string range_end(const Range& range) const {
+    return range.to.empty() ? keys_end() : key(range.to);
+  }
+
+  // The key of the entry, or id of the session, that is here; nothing: it is none.
+  [[nodiscard]] std::optional<std::string_view> entry_at(std::string_view place) const noexcept {
+    return behind('k', place);
+  }
+  [[nodiscard]] std::optional<std::string_view> mark_at(std::string_view place) const noexcept {
+    return behind('m', place);
+  }
+
+ private:
+  [[nodiscard]] std::optional<std::string_view> behind(char kind,
+                                                       std::string_view place) const noexcept;
+  const std::string root_;
+};
+
+// Throw StoreError for what nobody of us wrote.
+[[nodiscard]] Head parse_head(std::string_view value);
+[[nodiscard]] Value parse_value(std::string_view value);
+[[nodiscard]] std::string head_value(const Head& head);
+[[nodiscard]] std::string entry_value(const Value& value);
+
+// The lease of a session, by its id: 16 hexadecimal digits; nothing: no session has such an id.
+[[nodiscard]] std::optional<std::int64_t> lease_of(std::string_view id) noexcept;
+
+}  // namespace tenure::etcd

@@ -1,0 +1,67 @@
+// memo.hpp: what a process remembers of what it has read, so that it need not ask first. Nothing is
+// believed: a transaction compares it, and one that was wrong reads and tries again.
+//
+// Thread safety: all of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/annotations.hpp"
+#include "base/mutex.hpp"
+#include "tenure/store.hpp"
+
+namespace tenure::etcd {
+
+class Memo {
+ public:
+  // As a key was when it was last seen.
+  struct Made {
+    std::int64_t mod_revision = 0;  // etcd's; zero: there is no such key.
+    Revision created;               // Ours.
+  };
+
+  void made(std::string_view key, const Made& made) {
+    const base::Mutex::Scoped lock{mutex_};
+    if (keys_.size() >= max_keys) keys_.clear();
+    keys_.insert_or_assign(std::string{key}, made);
+  }
+  void gone(const std::string& key) {
+    const base::Mutex::Scoped lock{mutex_};
+    keys_.erase(key);
+  }
+  // Of a key that is not known: that it is not there.
+  [[nodiscard]] Made made(const std::string& key) const {
+    const base::Mutex::Scoped lock{mutex_};
+    const auto at = keys_.find(key);
+    return at == keys_.end() ? Made{} : at->second;
+  }
+
+  // etcd's revision for one of ours, which never changes. Only for those that were given: that of
+  // one between two heads does not follow from theirs.
+  void same(Revision revision, std::int64_t by_etcd) {
+    const base::Mutex::Scoped lock{mutex_};
+    revisions_.emplace(revision.value, by_etcd);
+    if (revisions_.size() > max_revisions) revisions_.erase(revisions_.begin());
+  }
+  [[nodiscard]] std::optional<std::int64_t> by_etcd(Revision revision) const {
+    const base::Mutex::Scoped lock{mutex_};
+    const auto at = revisions_.find(revision.value);
+    return at == revisions_.end() ? std::nullopt : std::optional{at->second};
+  }
+
+ private:
+  static constexpr std::size_t max_keys = 4096;
+  static constexpr std::size_t max_revisions = 4096;
+
+  mutable base::Mutex mutex_;
+  std::unordered_map<std::string, Made> keys_ TENURE_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, std::int64_t> revisions_ TENURE_GUARDED_BY(mutex_);
+};
+
+}  // namespace tenure::etcd

@@ -1,0 +1,79 @@
+// Opening, and what `tenure doctor` says of a store.
+#include <chrono>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "base/mutex.hpp"
+#include "store/etcd/etcd_store.hpp"
+#include "store/threads.hpp"
+
+namespace tenure::etcd {
+namespace {
+
+// The stores of this process, by URL. Two would be right too, but pay for two connections.
+struct Registry {
+  base::Mutex mutex;
+  std::map<std::string, std::weak_ptr<EtcdStore>, std::less<>> stores TENURE_GUARDED_BY(mutex);
+
+  static Registry& instance() {
+    static auto* const registry = new Registry;  // A store may outlive every static.
+    return *registry;
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<EtcdStore> open_etcd_alone(std::string_view url) {
+  const stores::QuietStart quiet;  // gRPC starts threads of its own.
+  return std::make_shared<EtcdStore>(std::make_shared<Engine>(parse_address(url)));
+}
+
+std::shared_ptr<Store> open_etcd(std::string_view url) {
+  Registry& registry = Registry::instance();
+  const base::Mutex::Scoped lock{registry.mutex};
+  if (const auto at = registry.stores.find(url); at != registry.stores.end()) {
+    if (auto store = at->second.lock(); store && !store->forked()) return store;
+  }
+  auto store = open_etcd_alone(url);
+  std::erase_if(registry.stores, [](const auto& one) { return one.second.expired(); });
+  registry.stores.insert_or_assign(std::string{url}, store);
+  return store;
+}
+
+std::vector<Store::Fact> EtcdStore::facts() {
+  check_forked();
+  Engine& engine = *parts_->engine;
+  const Address& address = engine.client().address();
+  std::vector<Fact> facts;
+  const auto add = [&facts](std::string name, std::string value) {
+    facts.push_back({.name = std::move(name), .value = std::move(value)});
+  };
+  add("kind", "etcd");
+  add("address", address.text());
+  add("prefix", address.prefix);
+  add("tls", !address.tls ? "no" : address.cert_file.empty() ? "yes" : "yes, mutual");
+  add("user", address.user.empty() ? "none" : address.user);
+  for (const Client::Status& one : engine.client().status()) {
+    add("member " + one.endpoint,
+        one.version.empty() ? "can't be reached: " + one.error
+                            : "etcd " + one.version + ", " + std::to_string(one.database_size) +
+                                  " bytes, " + (one.has_leader ? "has a leader" : "has no leader"));
+  }
+  Txn sessions;
+  sessions.reads.push_back(Range::prefix(std::string{session_prefix}));
+  const Outcome outcome = apply(sessions);
+  std::size_t dead = 0;
+  for (const Entry& entry : outcome.reads.front()) {
+    if (!alive(std::string_view{entry.key}.substr(session_prefix.size()))) ++dead;
+  }
+  const auto offset = std::chrono::duration_cast<std::chrono::milliseconds>(
+      now() - Instant{std::chrono::system_clock::now()});
+  add("revision", std::to_string(outcome.revision.value));
+  add("clock ahead of wall time, ms", std::to_string(offset.count()));
+  add("sessions", std::to_string(outcome.reads.front().size()));
+  add("sessions dead", std::to_string(dead));
+  return facts;
+}
+
+}  // namespace tenure::etcd

@@ -1,0 +1,431 @@
+#include "store/etcd/plan.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "store/etcd/numbers.hpp"
+
+namespace tenure::etcd {
+namespace {
+
+// What all proposals of a request together may write, and what each adds to that.
+constexpr std::size_t max_bytes = 32'768;
+constexpr std::size_t bytes_a_write = 96;
+constexpr std::size_t max_operations = 128;  // A server may be set to take more, and then does.
+
+// Nothing can be in it.
+bool is_void(const Range& range) noexcept { return !range.to.empty() && range.to <= range.from; }
+
+pb::Compare* add_compare(pb::TxnRequest& request, pb::Compare::CompareTarget target,
+                         pb::Compare::CompareResult result, std::string key) {
+  pb::Compare* const compare = request.add_compare();
+  compare->set_target(target);
+  compare->set_result(result);
+  compare->set_key(std::move(key));
+  return compare;
+}
+
+void compare_created(pb::TxnRequest& request, pb::Compare::CompareResult result, std::string key,
+                     std::string end = {}) {
+  pb::Compare* const compare = add_compare(request, pb::Compare::CREATE, result, std::move(key));
+  compare->set_create_revision(0);
+  if (!end.empty()) compare->set_range_end(std::move(end));
+}
+
+void compare_value(pb::TxnRequest& request, pb::Compare::CompareResult result, std::string key,
+                   std::string value) {
+  add_compare(request, pb::Compare::VALUE, result, std::move(key))->set_value(std::move(value));
+}
+
+}  // namespace
+
+std::optional<Place> parse_place(const Layout& layout, const pb::RangeResponse& found) {
+  std::optional<Place> place;
+  const std::string head = layout.head();
+  for (const pb::KeyValue& kv : found.kvs()) {
+    const std::int64_t at = kv.mod_revision();
+    if (kv.key() == head) {
+      const Head parsed = parse_head(kv.value());
+      place = {.head = parsed, .put_at = at, .newest = parsed.revision, .newest_at = at};
+    } else if (place && at > place->put_at) {  // The tail, behind the head.
+      place->newest = revision_at(place->head.revision, place->put_at, at);
+      place->newest_at = at;
+    }
+  }
+  return place;
+}
+
+Plan::Plan(const Layout& layout, const Memo& memo, const Txn& txn, const Mark* mark)
+    : layout_(layout), txn_(txn), mark_(mark), quiet_at_(txn.guards.size()) {
+  add_steps(memo);
+  for (std::size_t i = 0; i < txn.guards.size(); ++i) {
+    const Guard& guard = txn.guards[i];
+    if (guard.kind != Guard::Kind::quiet || guard.revision == Revision{} || is_void(guard.range)) {
+      continue;
+    }
+    quiet_at_[i] = memo.by_etcd(guard.revision);
+    if (!quiet_at_[i]) open_.push_back(i);
+  }
+}
+
+// etcd takes a key once in a transaction: of several writes to one the last counts.
+void Plan::add_steps(const Memo& memo) {
+  for (const Write& write : txn_.writes) {
+    bytes_ += write.key.size() + write.value.size();
+    if (write.kind == Write::Kind::append) {
+      Step& step = appends_[write.key];
+      step.kind = Step::Kind::append;
+      step.value = &write.value;
+      continue;
+    }
+    const auto [at, first] = steps_.try_emplace(write.key);
+    Step& step = at->second;
+    if (first) step.seen = memo.made(write.key);
+    step.fresh = step.fresh || (!first && step.kind == Step::Kind::remove);
+    step.kind = write.kind == Write::Kind::put ? Step::Kind::put : Step::Kind::remove;
+    step.value = &write.value;
+  }
+  for (const auto& [key, step] : steps_) {
+    puts_ = puts_ || step.kind == Step::Kind::put;
+    assumed_ += step.assumes() ? 1 : 0;
+  }
+  puts_ = puts_ || !appends_.empty() || (mark_ != nullptr && mark_->lease != 0);
+}
+
+void Plan::answer(std::int64_t by_etcd, Revision at, Revision head) {
+  asked_at_ = head;
+  for (const std::size_t i : open_) {
+    quiet_at_[i] = by_etcd;
+    // What comes later is larger; whether it is larger than the guard's is open where that is
+    // ahead.
+    certain_ = certain_ && txn_.guards[i].revision <= at;
+  }
+}
+
+pb::TxnRequest Plan::question() const {
+  pb::TxnRequest request;
+  add_head(*request.mutable_success());
+  add_reads(*request.mutable_success());
+  for (const std::size_t i : open_) {
+    const Range& range = txn_.guards[i].range;
+    pb::RangeRequest* const newest = request.add_success()->mutable_request_range();
+    newest->set_key(layout_.key(range.from));
+    newest->set_range_end(layout_.range_end(range));
+    newest->set_sort_target(pb::RangeRequest::VALUE);
+    newest->set_sort_order(pb::RangeRequest::DESCEND);
+    newest->set_limit(1);
+  }
+  return request;
+}
+
+// etcd counts the operations along a path of nested transactions.
+std::size_t Plan::max_heads() const noexcept {
+  if (!writes()) return 0;
+  const std::size_t writes = steps_.size() + appends_.size() + 2;
+  const std::size_t outer = std::max(txn_.guards.size(), txn_.reads.size() + 1);
+  constexpr std::size_t depth = 8;
+  if (outer + depth + 1 + writes + static_cast<std::size_t>(assumed_) > max_operations) return 1;
+  return std::clamp<std::size_t>(max_bytes / (bytes_ + writes * bytes_a_write), 1, max_proposals);
+}
+
+void Plan::add_guards(pb::TxnRequest& request) const {
+  using Compare = pb::Compare;
+  for (std::size_t i = 0; i < txn_.guards.size(); ++i) {
+    const Guard& guard = txn_.guards[i];
+    std::string key = layout_.key(guard.range.from);
+    switch (guard.kind) {
+      case Guard::Kind::absent: compare_created(request, Compare::EQUAL, std::move(key)); break;
+      case Guard::Kind::present: compare_created(request, Compare::GREATER, std::move(key)); break;
+      case Guard::Kind::unchanged:
+        // A value begins with the stamp, and goes on.
+        compare_value(request, Compare::GREATER, key, stamp(guard.revision));
+        if (guard.revision.value != std::numeric_limits<std::uint64_t>::max()) {
+          compare_value(request, Compare::LESS, std::move(key),
+                        stamp(Revision{guard.revision.value + 1}));
+        }
+        break;
+      case Guard::Kind::quiet: {
+        if (is_void(guard.range)) break;
+        std::string end = layout_.range_end(guard.range);
+        if (!quiet_at_[i]) {
+          compare_created(request, Compare::EQUAL, std::move(key), std::move(end));
+          break;
+        }
+        Compare* const compare = add_compare(request, Compare::MOD, Compare::LESS, std::move(key));
+        compare->set_mod_revision(*quiet_at_[i] + 1);
+        compare->set_range_end(std::move(end));
+        break;
+      }
+    }
+  }
+}
+
+void Plan::add_head(Ops& ops) const {
+  pb::RangeRequest* const both = ops.Add()->mutable_request_range();
+  both->set_key(layout_.head());
+  both->set_range_end(layout_.tail_end());
+}
+
+bool Plan::reads_anything(std::size_t read) const noexcept { return !is_void(txn_.reads[read]); }
+
+pb::RangeRequest Plan::range_request(std::size_t read) const {
+  const Range& range = txn_.reads[read];
+  pb::RangeRequest request;
+  request.set_key(layout_.key(range.from));
+  request.set_range_end(layout_.range_end(range));
+  if (range.limit != 0) {
+    // Where stamps count, the keys that this apply itself appends are passed over.
+    const std::size_t extra = range.before == Revision{} ? 0 : appends_.size();
+    request.set_limit(std::int64_t{range.skip} + range.limit + static_cast<std::int64_t>(extra));
+  }
+  if (range.reverse) request.set_sort_order(pb::RangeRequest::DESCEND);
+  return request;
+}
+
+void Plan::add_reads(Ops& ops) const {
+  for (std::size_t i = 0; i < txn_.reads.size(); ++i) {
+    if (reads_anything(i)) *ops.Add()->mutable_request_range() = range_request(i);
+  }
+}
+
+void Plan::add_removals(Ops& ops) const {
+  for (const auto& [key, step] : steps_) {
+    if (step.kind != Step::Kind::remove) continue;
+    ops.Add()->mutable_request_delete_range()->set_key(layout_.key(key));
+  }
+  if (mark_ == nullptr || mark_->lease != 0) return;
+  ops.Add()->mutable_request_delete_range()->set_key(layout_.mark(mark_->id));
+}
+
+void Plan::add_writes(Ops& ops, std::uint64_t head, Instant now) const {
+  const Revision own{head};
+  add_removals(ops);
+  for (const auto& [key, step] : steps_) {
+    if (step.kind != Step::Kind::put) continue;
+    const bool anew = step.fresh || step.seen.mod_revision == 0;
+    pb::PutRequest* const put = ops.Add()->mutable_request_put();
+    put->set_key(layout_.key(key));
+    put->set_value(entry_value(
+        {.changed = own, .created = anew ? own : step.seen.created, .bytes = *step.value}));
+  }
+  for (const auto& [prefix, step] : appends_) {
+    pb::PutRequest* const put = ops.Add()->mutable_request_put();
+    put->set_key(layout_.key(prefix + stamp(own)));
+    put->set_value(entry_value({.changed = own, .created = own, .bytes = *step.value}));
+  }
+  if (mark_ != nullptr && mark_->lease != 0) {
+    pb::PutRequest* const put = ops.Add()->mutable_request_put();
+    put->set_key(layout_.mark(mark_->id));
+    put->set_lease(mark_->lease);
+  }
+  pb::PutRequest* const put = ops.Add()->mutable_request_put();
+  put->set_key(layout_.head());
+  put->set_value(head_value({.revision = own, .time = now}));
+}
+
+int Plan::written() const noexcept {
+  return static_cast<int>(steps_.size() + appends_.size()) + (mark_ != nullptr ? 1 : 0) + 1;
+}
+
+void Plan::add_assumptions(pb::TxnRequest& request) const {
+  for (const auto& [key, step] : steps_) {
+    if (!step.assumes()) continue;
+    add_compare(request, pb::Compare::MOD, pb::Compare::EQUAL, layout_.key(key))
+        ->set_mod_revision(step.seen.mod_revision);
+  }
+}
+
+void Plan::add_assumed_keys(Ops& ops) const {
+  for (const auto& [key, step] : steps_) {
+    if (step.assumes()) ops.Add()->mutable_request_range()->set_key(layout_.key(key));
+  }
+}
+
+// A node: the first of the heads from `low` to `high` that is larger than the one there is.
+void Plan::add_halves(pb::TxnRequest& node, const Proposal& proposal, std::size_t low,
+                      std::size_t high) const {
+  const std::size_t middle = (low + high) / 2;
+  compare_value(node, pb::Compare::LESS, layout_.head(), stamp(Revision{proposal.heads[middle]}));
+  if (low < middle) {
+    add_halves(*node.add_success()->mutable_request_txn(), proposal, low, middle);
+  } else if (assumed_ == 0) {
+    add_writes(*node.mutable_success(), proposal.heads[middle], proposal.now);
+  } else {
+    pb::TxnRequest& leaf = *node.add_success()->mutable_request_txn();
+    add_assumptions(leaf);
+    add_writes(*leaf.mutable_success(), proposal.heads[middle], proposal.now);
+    add_head(*leaf.mutable_failure());
+    add_assumed_keys(*leaf.mutable_failure());
+  }
+  if (middle < high) {
+    add_halves(*node.add_failure()->mutable_request_txn(), proposal, middle + 1, high);
+  } else {
+    add_head(*node.mutable_failure());
+    add_assumed_keys(*node.mutable_failure());
+  }
+}
+
+pb::TxnRequest Plan::request(const Proposal& proposal) const {
+  pb::TxnRequest request;
+  add_guards(request);
+  add_head(*request.mutable_failure());
+  if (proposal.heads.size() > 1) {
+    add_halves(*request.add_success()->mutable_request_txn(), proposal, 0,
+               proposal.heads.size() - 1);
+  } else if (proposal.heads.size() == 1) {
+    compare_value(request, pb::Compare::LESS, layout_.head(), stamp(Revision{proposal.heads[0]}));
+    add_assumptions(request);
+    add_writes(*request.mutable_success(), proposal.heads[0], proposal.now);
+    add_assumed_keys(*request.mutable_failure());
+  } else {
+    if (writes()) {
+      add_compare(request, pb::Compare::MOD, pb::Compare::GREATER, layout_.head())
+          ->set_mod_revision(*proposal.oldest);
+      add_removals(*request.mutable_success());
+      request.add_success()->mutable_request_put()->set_key(layout_.tail());
+    }
+    add_head(*request.mutable_success());
+  }
+  add_reads(*request.mutable_success());
+  add_reads(*request.mutable_failure());
+  return request;
+}
+
+void Plan::take_head(const pb::ResponseOp& op, Result& result) const {
+  const auto place = parse_place(layout_, op.response_range());
+  if (!place) return;
+  result.head = place->head;
+  result.head_put_at = place->put_at;
+  result.at = place->newest;
+  result.at_by_etcd = place->newest_at;
+}
+
+void Plan::take_reads(const Answers& ops, int first, Result& result) const {
+  for (std::size_t i = 0; i < txn_.reads.size(); ++i) {
+    if (reads_anything(i)) result.reads.push_back(&ops.Get(first++).response_range());
+  }
+}
+
+void Plan::commit(std::uint64_t head, Result& result) {
+  result.kind = Result::Kind::committed;
+  result.head = Head{.revision = Revision{head}, .time = {}};
+  result.head_put_at = result.by_etcd;
+  result.at = Revision{head};
+  result.at_by_etcd = result.by_etcd;
+}
+
+// A guard does not hold. Where nothing was put since the question, it was another one.
+void Plan::take_refusal(const Answers& ops, int first, Result& result) const {
+  take_reads(ops, first, result);
+  const bool sure = certain_ || result.head->revision == asked_at_;
+  result.kind = sure ? Result::Kind::refused : Result::Kind::unanswered;
+}
+
+void Plan::take_one(const pb::TxnResponse& response, const Proposal& proposal, Memo& memo,
+                    Result& result) const {
+  if (response.succeeded()) {
+    commit(proposal.heads[0], result);
+    take_reads(response.responses(), written(), result);
+    return;
+  }
+  take_head(response.responses(0), result);
+  if (!result.head) {
+    result.kind = Result::Kind::headless;
+  } else if (result.head->revision.value >= proposal.heads[0]) {
+    static_cast<void>(learn_keys(response.responses(), 1, memo));
+    result.kind = Result::Kind::outrun;
+  } else if (!learn_keys(response.responses(), 1, memo)) {
+    result.kind = Result::Kind::surprised;
+  } else {
+    take_refusal(response.responses(), 1 + assumed_, result);
+  }
+}
+
+void Plan::take_several(const pb::TxnResponse& response, const Proposal& proposal, Memo& memo,
+                        Result& result) const {
+  if (!response.succeeded()) {
+    take_head(response.responses(0), result);
+    if (result.head) take_refusal(response.responses(), 1, result);
+    return;
+  }
+  const pb::TxnResponse* node = &response.responses(0).response_txn();
+  std::size_t low = 0;
+  std::size_t high = proposal.heads.size() - 1;
+  for (;;) {
+    const std::size_t middle = (low + high) / 2;
+    if (node->succeeded() && low == middle) {
+      if (assumed_ > 0) node = &node->responses(0).response_txn();
+      if (!node->succeeded()) break;
+      commit(proposal.heads[middle], result);
+      take_reads(response.responses(), 1, result);
+      return;
+    }
+    if (!node->succeeded() && low == high) break;
+    (node->succeeded() ? high : low) = node->succeeded() ? middle : middle + 1;
+    node = &node->responses(0).response_txn();
+  }
+  take_head(node->responses(0), result);
+  static_cast<void>(learn_keys(node->responses(), 1, memo));
+  if (!result.head) return;
+  result.kind = result.head->revision.value >= proposal.heads.back() ? Result::Kind::outrun
+                                                                     : Result::Kind::surprised;
+}
+
+Plan::Result Plan::result(const pb::TxnResponse& response, const Proposal& proposal,
+                          Memo& memo) const {
+  using Kind = Result::Kind;
+  Result result;
+  result.kind = Kind::headless;
+  result.by_etcd = response.header().revision();
+  if (proposal.heads.size() == 1) {
+    take_one(response, proposal, memo, result);
+    return result;
+  }
+  if (proposal.heads.size() > 1) {
+    take_several(response, proposal, memo, result);
+    return result;
+  }
+  const int first = response.succeeded() && writes() ? written() : 0;
+  take_head(response.responses(first), result);
+  if (!result.head) return result;
+  if (response.succeeded()) {
+    result.kind = Kind::committed;
+    take_reads(response.responses(), first + 1, result);
+  } else if (writes() && result.head_put_at <= *proposal.oldest) {
+    result.kind = Kind::aged;
+  } else {
+    take_refusal(response.responses(), 1, result);
+  }
+  return result;
+}
+
+bool Plan::learn_keys(const Answers& ops, int first, Memo& memo) const {
+  bool as_assumed = true;
+  for (const auto& [key, step] : steps_) {
+    if (!step.assumes()) continue;
+    const pb::RangeResponse& found = ops.Get(first++).response_range();
+    if (found.kvs().empty()) {
+      as_assumed = as_assumed && step.seen.mod_revision == 0;
+      memo.gone(key);
+    } else {
+      as_assumed = as_assumed && step.seen.mod_revision == found.kvs(0).mod_revision();
+      memo.made(key, {.mod_revision = found.kvs(0).mod_revision(),
+                      .created = parse_value(found.kvs(0).value()).created});
+    }
+  }
+  return as_assumed;
+}
+
+void Plan::learn(Revision revision, std::int64_t by_etcd, Memo& memo) const {
+  for (const auto& [key, step] : steps_) {
+    if (step.kind == Step::Kind::remove) {
+      memo.gone(key);
+      continue;
+    }
+    const bool anew = step.fresh || step.seen.mod_revision == 0;
+    memo.made(key, {.mod_revision = by_etcd, .created = anew ? revision : step.seen.created});
+  }
+}
+
+}  // namespace tenure::etcd

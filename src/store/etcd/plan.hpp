@@ -1,0 +1,178 @@
+// plan.hpp: one apply as one etcd transaction.
+//
+// A key that is appended ends in the revision of its own apply, and etcd can't put a key that has
+// its revision in it. So revisions are ours: the client proposes one, and the transaction commits
+// only if the head still has a smaller one, which it then replaces. Four forms:
+//
+//   read     if   the guards hold
+//            then read the head, reads
+//            else the same                                        (not committed)
+//
+//   remove   if   the guards hold, and the head is young (numbers.hpp)
+//            then removals, the tail, read head and tail, reads
+//            else read the head, reads                            (not committed, or: number it)
+//
+//   one      if   the guards hold, head < s, and the keys to be put are as they were last seen
+//            then writes, head = s, reads
+//            else read the head and those keys, reads             (which of the three it was)
+//
+//   several  if   the guards hold
+//            then of s1 < s2 < … the first that is larger than the head: found by halves, each a
+//                 nested transaction; those keys are as they were last seen: writes, head = it
+//                 reads
+//            else read the head, reads                            (not committed)
+//
+// Only the last two race: with several proposals a race costs no round trip, as long as others get
+// no further than the last.
+//
+// Why that is sound: etcd makes transactions one after the other, and each that puts anything
+// raises the head; what only removes has a number between two heads that is its own. So revisions
+// rise in the order of commits, no two are the same, and a larger stamp is a later commit: FIFO.
+// Nothing depends on clocks being right, but how often one tries. Somebody always gets through,
+// since of those that race the first does; and who fails proposes further ahead each time, so a
+// slow one gets through too.
+//
+// Thread safety: none, one plan is one thread's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rpc.pb.h"
+#include "store/etcd/layout.hpp"
+#include "store/etcd/memo.hpp"
+#include "tenure/store.hpp"
+
+namespace tenure::etcd {
+
+namespace pb = ::etcdserverpb;
+
+// Where a store is: its head, and etcd's revision of it; and its newest revision.
+struct Place {
+  Head head;
+  std::int64_t put_at = 0;
+  Revision newest;
+  std::int64_t newest_at = 0;  // etcd's revision of it.
+};
+// Of the range of head and tail; nothing: there is no head.
+[[nodiscard]] std::optional<Place> parse_place(const Layout& layout,
+                                               const pb::RangeResponse& found);
+
+// A session's mark, which is put or removed with its entry.
+struct Mark {
+  std::string id;
+  std::int64_t lease = 0;  // Zero: it goes.
+};
+
+class Plan {
+ public:
+  static constexpr std::size_t max_proposals = 64;
+
+  Plan(const Layout& layout, const Memo& memo, const Txn& txn, const Mark* mark);
+
+  // Of the guards on quiet ranges, those that can't be said in etcd's revisions; by index.
+  [[nodiscard]] const std::vector<std::size_t>& open_questions() const noexcept { return open_; }
+  // They were quiet at etcd's revision, when our newest was `at`, and the head this.
+  void answer(std::int64_t by_etcd, Revision at, Revision head);
+  // The snapshot that answers them: the newest of each range, the head, the reads.
+  [[nodiscard]] pb::TxnRequest question() const;
+
+  // `oldest`: where nothing is put, etcd's revision of the oldest head that is young enough;
+  // nothing: it is to have a number of its own all the same. `proposals` are none where the plan
+  // needs no number.
+  struct Proposal {
+    std::vector<std::uint64_t> heads;
+    std::optional<std::int64_t> oldest;
+    Instant now;
+  };
+  [[nodiscard]] pb::TxnRequest request(const Proposal& proposal) const;
+  // How many heads a request may propose: a large one is not sent many times over.
+  [[nodiscard]] std::size_t max_heads() const noexcept;
+  [[nodiscard]] bool writes() const noexcept { return !txn_.writes.empty() || mark_ != nullptr; }
+  [[nodiscard]] bool only_removes() const noexcept { return writes() && !puts_; }
+
+  // What became of a request.
+  struct Result {
+    enum class Kind : std::uint8_t {
+      committed,
+      refused,     // A guard does not hold.
+      outrun,      // By others: propose again.
+      aged,        // The head is too old for what only removes: propose.
+      surprised,   // A key was not as it was last seen: learned now, try again.
+      unanswered,  // A guard that may hold all the same: ask anew.
+      headless,    // There is no head: make one.
+    };
+    Kind kind = Kind::refused;
+    std::optional<Head> head;
+    std::int64_t head_put_at = 0;  // etcd's revisions: of the head,
+    std::int64_t by_etcd = 0;      // and of the transaction.
+    Revision at;                   // Our newest, and etcd's of that.
+    std::int64_t at_by_etcd = 0;
+    // One for each of the reads that has anything in it, in order.
+    std::vector<const pb::RangeResponse*> reads;
+  };
+  // The response must outlive the result. Learns.
+  [[nodiscard]] Result result(const pb::TxnResponse& response, const Proposal& proposal,
+                              Memo& memo) const;
+  // Remembers what a commit made.
+  void learn(Revision revision, std::int64_t by_etcd, Memo& memo) const;
+
+  [[nodiscard]] bool reads_anything(std::size_t read) const noexcept;
+  [[nodiscard]] pb::RangeRequest range_request(std::size_t read) const;
+
+ private:
+  struct Step {
+    enum class Kind : std::uint8_t { put, append, remove };
+    Kind kind = Kind::put;
+    const std::string* value = nullptr;
+    bool fresh = false;  // Removed before in the same apply: it is made anew.
+    Memo::Made seen;
+    // Its `created` depends on what was there before.
+    [[nodiscard]] bool assumes() const noexcept { return kind == Kind::put && !fresh; }
+  };
+
+  using Ops = google::protobuf::RepeatedPtrField<pb::RequestOp>;
+  using Answers = google::protobuf::RepeatedPtrField<pb::ResponseOp>;
+
+  void add_steps(const Memo& memo);
+  void add_guards(pb::TxnRequest& request) const;
+  void add_assumptions(pb::TxnRequest& request) const;
+  void add_removals(Ops& ops) const;
+  void add_writes(Ops& ops, std::uint64_t head, Instant now) const;
+  void add_assumed_keys(Ops& ops) const;
+  void add_reads(Ops& ops) const;
+  void add_head(Ops& ops) const;
+  void add_halves(pb::TxnRequest& node, const Proposal& proposal, std::size_t low,
+                  std::size_t high) const;
+
+  void take_head(const pb::ResponseOp& op, Result& result) const;
+  void take_reads(const Answers& ops, int first, Result& result) const;
+  void take_refusal(const Answers& ops, int first, Result& result) const;
+  void take_one(const pb::TxnResponse& response, const Proposal& proposal, Memo& memo,
+                Result& result) const;
+  void take_several(const pb::TxnResponse& response, const Proposal& proposal, Memo& memo,
+                    Result& result) const;
+  static void commit(std::uint64_t head, Result& result);
+  // Whether all of them are as they were assumed to be.
+  bool learn_keys(const Answers& ops, int first, Memo& memo) const;
+  // Operations of a commit: those of the writes, and the head's.
+  [[nodiscard]] int written() const noexcept;
+
+  const Layout& layout_;
+  const Txn& txn_;
+  const Mark* mark_;
+  std::map<std::string, Step> steps_;                  // By key,
+  std::map<std::string, Step> appends_;                // and by what stands before the stamp.
+  std::vector<std::optional<std::int64_t>> quiet_at_;  // For each guard.
+  std::vector<std::size_t> open_;
+  bool certain_ = true;  // A refusal means that a guard does not hold.
+  Revision asked_at_;    // The head when the open questions were answered.
+  bool puts_ = false;
+  int assumed_ = 0;  // How many steps assume something.
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace tenure::etcd

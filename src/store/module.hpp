@@ -1,0 +1,43 @@
+// module.hpp: stores whose engine is a library of its own, loaded when a URL first asks for it: who
+// does not use etcd does not pay for gRPC, which takes 10 ms of every start.
+//
+// A module is a shared object with a copy of this library in it and one C function,
+// tenure_store_module. What it throws can be caught here: types are told by their names.
+//
+// Where modules are looked for, in this order:
+//   1. the directories in TENURE_MODULES, with colons between them; not in a setuid program
+//   2. beside the running program: ../lib/tenure, and ../ with the libdir that was installed to
+//   3. the same beside the object that this code is in, where that is a shared one
+//   4. the libdir that was configured
+//
+// A module stays loaded: its threads and those of its libraries can't be told to go.
+//
+// Thread safety: all of it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenure/store.hpp"
+
+namespace tenure::stores {
+
+struct Module {
+  const char* version;  // Of the library that is in it: must be ours.
+  std::shared_ptr<Store> (*open)(std::string_view url);
+};
+
+inline constexpr const char* module_function = "tenure_store_module";
+using ModuleFunction = const Module* (*)();
+[[nodiscard]] const char* module_version() noexcept;
+
+[[nodiscard]] std::vector<std::string> module_directories();
+
+// NAME.so, from the first directory that has it. Throws StoreError where none has, or where that
+// one can't be used. `package` is what to install, for people.
+[[nodiscard]] const Module& load_module(const std::string& name, const std::string& package,
+                                        const std::vector<std::string>& directories);
+
+}  // namespace tenure::stores
