@@ -135,13 +135,14 @@ void throw_status(const grpc::Status& status, const Address& address, bool unkno
   throw StoreError(where + status.error_message());
 }
 
-Client::Parts::Parts(Address where) : address(std::move(where)) {
+Client::Parts::Parts(Address where)
+    : address(std::move(where)), endpoints(address.endpoints.size()) {
   be_quiet();
   const auto secret = credentials(address);
-  for (const std::string& name : address.endpoints) {
-    Endpoint& one = endpoints.emplace_back();
-    one.name = name;
-    one.channel = grpc::CreateCustomChannel(name, secret, arguments());
+  for (std::size_t i = 0; i < endpoints.size(); ++i) {
+    Endpoint& one = endpoints[i];
+    one.name = address.endpoints[i];
+    one.channel = grpc::CreateCustomChannel(one.name, secret, arguments());
     one.kv = pb::KV::NewStub(one.channel);
     one.watch = pb::Watch::NewStub(one.channel);
     one.lease = pb::Lease::NewStub(one.channel);
@@ -159,18 +160,18 @@ Client::Parts::Endpoint* Client::Parts::connect(Deadline deadline) {
   for (;;) {
     Endpoint& one = endpoints[current.load()];
     if (one.channel->GetState(true) == GRPC_CHANNEL_READY) return &one;
-    const Deadline now = std::chrono::system_clock::now();
+    const Deadline now = Clock::now();
     if (now >= deadline) return nullptr;
     const Deadline limit =
         endpoints.size() == 1 ? deadline : std::min(deadline, now + connect_limit);
-    if (one.channel->WaitForConnected(limit)) return &one;
+    if (one.channel->WaitForConnected(wall(limit))) return &one;
     leave(one);
   }
 }
 
 bool Client::Parts::prepare(Endpoint& endpoint, grpc::ClientContext& context, Deadline deadline,
                             grpc::Status& status) {
-  context.set_deadline(deadline);
+  context.set_deadline(wall(deadline));
   if (address.user.empty()) return true;
   std::string known;
   {
@@ -179,7 +180,7 @@ bool Client::Parts::prepare(Endpoint& endpoint, grpc::ClientContext& context, De
   }
   if (known.empty()) {
     grpc::ClientContext asking;
-    asking.set_deadline(deadline);
+    asking.set_deadline(wall(deadline));
     pb::AuthenticateRequest request;
     request.set_name(address.user);
     request.set_password(address.password);
@@ -194,6 +195,20 @@ bool Client::Parts::prepare(Endpoint& endpoint, grpc::ClientContext& context, De
   return true;
 }
 
+grpc::Status Client::Parts::learn_term(Endpoint& endpoint, const std::string& key,
+                                       Deadline deadline) {
+  grpc::ClientContext context;
+  grpc::Status status;
+  if (!prepare(endpoint, context, deadline, status)) return status;
+  pb::RangeRequest request;
+  request.set_key(key);
+  request.set_count_only(true);
+  pb::RangeResponse response;
+  status = endpoint.kv->Range(&context, request, &response);
+  if (status.ok()) endpoint.term.store(response.header().raft_term());
+  return status;
+}
+
 void Client::Parts::forget_token(const std::string& used) {
   const base::Mutex::Scoped lock{mutex};
   if (token == used) token.clear();
@@ -203,7 +218,7 @@ void Client::Parts::forget_token(const std::string& used) {
 std::string Client::Parts::why_unreachable() {
   Endpoint& one = endpoints[current.load()];
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + connect_limit);
+  context.set_deadline(wall(Clock::now() + connect_limit));
   pb::StatusResponse response;
   const grpc::Status status = one.maintenance->Status(&context, {}, &response);
   return one.name + ": " + (status.ok() ? "it answers again" : status.error_message());
@@ -220,7 +235,7 @@ bool Client::Parts::try_again(Kind kind, const grpc::Status& status, const Endpo
 }
 
 void Client::Parts::call(Kind kind, std::chrono::milliseconds limit, const Call& rpc) {
-  const Deadline deadline = std::chrono::system_clock::now() + limit;
+  const Deadline deadline = Clock::now() + limit;
   bool new_token = false;
   for (std::chrono::milliseconds pause = first_pause;;) {
     Endpoint* const endpoint = connect(deadline);
@@ -232,7 +247,7 @@ void Client::Parts::call(Kind kind, std::chrono::milliseconds limit, const Call&
     grpc::ClientContext context;
     grpc::Status status;
     if (!prepare(*endpoint, context, deadline, status)) {
-      if (!is_cut(status) || std::chrono::system_clock::now() >= deadline) {
+      if (!is_cut(status) || Clock::now() >= deadline) {
         throw_status(status, address, false);
       }
       leave(*endpoint);
@@ -242,7 +257,7 @@ void Client::Parts::call(Kind kind, std::chrono::milliseconds limit, const Call&
         const base::Mutex::Scoped lock{mutex};
         used = token;
       }
-      status = rpc(*endpoint, context);
+      status = rpc(*endpoint, context, deadline);
       if (status.ok()) return;
       if (token_expired(status) && !address.user.empty() && !new_token) {
         new_token = true;
@@ -250,7 +265,7 @@ void Client::Parts::call(Kind kind, std::chrono::milliseconds limit, const Call&
         continue;
       }
       const bool again = try_again(kind, status, *endpoint);
-      if (!again || std::chrono::system_clock::now() + pause >= deadline) {
+      if (!again || Clock::now() + pause >= deadline) {
         throw_status(status, address,
                      kind == Kind::change && is_cut(status) && !was_not_taken(status));
       }

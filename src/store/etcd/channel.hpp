@@ -18,7 +18,9 @@
 namespace tenure::etcd {
 
 struct Client::Parts {
-  using Deadline = std::chrono::system_clock::time_point;
+  // Not by the wall clock, which may be put forward or back while a call waits.
+  using Clock = std::chrono::steady_clock;
+  using Deadline = Clock::time_point;
   struct Endpoint {
     std::string name;
     std::shared_ptr<grpc::Channel> channel;
@@ -27,9 +29,15 @@ struct Client::Parts {
     std::unique_ptr<pb::Lease::Stub> lease;
     std::unique_ptr<pb::Maintenance::Stub> maintenance;
     std::unique_ptr<pb::Auth::Stub> auth;
+    std::atomic<std::uint64_t> term = 0;  // Of its leader, when a majority last said so.
   };
+  // gRPC is told wall time, and counts on by itself.
+  [[nodiscard]] static std::chrono::system_clock::time_point wall(Deadline deadline) {
+    using Wall = std::chrono::system_clock;
+    return Wall::now() + std::chrono::duration_cast<Wall::duration>(deadline - Clock::now());
+  }
   enum class Kind : std::uint8_t { read, change };
-  using Call = std::function<grpc::Status(Endpoint&, grpc::ClientContext&)>;
+  using Call = std::function<grpc::Status(Endpoint&, grpc::ClientContext&, Deadline)>;
 
   explicit Parts(Address where);
 
@@ -40,6 +48,9 @@ struct Client::Parts {
   // False: `status` says why.
   bool prepare(Endpoint& endpoint, grpc::ClientContext& context, Deadline deadline,
                grpc::Status& status);
+  // By a read that only the leader of a majority can answer.
+  [[nodiscard]] grpc::Status learn_term(Endpoint& endpoint, const std::string& key,
+                                        Deadline deadline);
   void forget_token(const std::string& used);
   void leave(const Endpoint& endpoint) noexcept;  // The next call begins with another.
   [[nodiscard]] std::string why_unreachable();

@@ -20,14 +20,14 @@ const Address& Client::address() const noexcept { return parts_->address; }
 
 void Client::range(const pb::RangeRequest& request, pb::RangeResponse& response) {
   parts_->call(Parts::Kind::read, parts_->address.timeout,
-               [&](Parts::Endpoint& endpoint, grpc::ClientContext& context) {
+               [&](Parts::Endpoint& endpoint, grpc::ClientContext& context, auto) {
                  return endpoint.kv->Range(&context, request, &response);
                });
 }
 
 void Client::txn(const pb::TxnRequest& request, pb::TxnResponse& response, bool changes) {
   parts_->call(changes ? Parts::Kind::change : Parts::Kind::read, parts_->address.timeout,
-               [&](Parts::Endpoint& endpoint, grpc::ClientContext& context) {
+               [&](Parts::Endpoint& endpoint, grpc::ClientContext& context, auto) {
                  return endpoint.kv->Txn(&context, request, &response);
                });
 }
@@ -38,7 +38,7 @@ Client::Seconds Client::grant(std::int64_t lease, Seconds ttl) {
   request.set_ttl(ttl.count());
   pb::LeaseGrantResponse response;
   parts_->call(Parts::Kind::change, parts_->address.timeout,
-               [&](Parts::Endpoint& endpoint, grpc::ClientContext& context) {
+               [&](Parts::Endpoint& endpoint, grpc::ClientContext& context, auto) {
                  return endpoint.lease->LeaseGrant(&context, request, &response);
                });
   return Seconds{response.ttl()};
@@ -48,7 +48,7 @@ void Client::revoke(std::int64_t lease) {
   pb::LeaseRevokeRequest request;
   request.set_id(lease);
   parts_->call(Parts::Kind::read, parts_->address.timeout,  // Twice is as good as once.
-               [&](Parts::Endpoint& endpoint, grpc::ClientContext& context) {
+               [&](Parts::Endpoint& endpoint, grpc::ClientContext& context, auto) {
                  pb::LeaseRevokeResponse response;
                  const grpc::Status status =
                      endpoint.lease->LeaseRevoke(&context, request, &response);
@@ -57,21 +57,32 @@ void Client::revoke(std::int64_t lease) {
                });
 }
 
-Client::Seconds Client::keep_alive(std::int64_t lease, std::chrono::milliseconds limit) {
+Client::Seconds Client::keep_alive(std::int64_t lease, const std::string& key,
+                                   std::chrono::milliseconds limit) {
   pb::LeaseKeepAliveRequest request;
   request.set_id(lease);
   pb::LeaseKeepAliveResponse response;
   parts_->call(
-      Parts::Kind::read, limit, [&](Parts::Endpoint& endpoint, grpc::ClientContext& context) {
+      Parts::Kind::read, limit,
+      [&](Parts::Endpoint& endpoint, grpc::ClientContext& context, Parts::Deadline deadline) {
         context.AddMetadata(require_leader, "true");
-        const auto stream = endpoint.lease->LeaseKeepAlive(&context);
-        if (stream->Write(request) && stream->Read(&response)) {
-          context.TryCancel();
-          static_cast<void>(stream->Finish());
-          return grpc::Status::OK;
+        if (endpoint.term.load() == 0) {
+          const grpc::Status first = parts_->learn_term(endpoint, key, deadline);
+          if (!first.ok()) return first;
         }
-        const grpc::Status status = stream->Finish();
-        return status.ok() ? grpc::Status{grpc::StatusCode::UNAVAILABLE, "no answer"} : status;
+        const std::uint64_t before = endpoint.term.load();
+        const auto stream = endpoint.lease->LeaseKeepAlive(&context);
+        if (!stream->Write(request) || !stream->Read(&response)) {
+          const grpc::Status status = stream->Finish();
+          return status.ok() ? grpc::Status{grpc::StatusCode::UNAVAILABLE, "no answer"} : status;
+        }
+        context.TryCancel();
+        static_cast<void>(stream->Finish());
+        grpc::Status status = parts_->learn_term(endpoint, key, deadline);
+        if (status.ok() && endpoint.term.load() != before) {
+          status = {grpc::StatusCode::UNAVAILABLE, "the leader changed"};
+        }
+        return status;
       });
   return Seconds{response.ttl()};
 }
@@ -84,8 +95,8 @@ std::vector<Client::Status> Client::status() {
     grpc::ClientContext context;
     grpc::Status status;
     pb::StatusResponse response;
-    const auto deadline = std::chrono::system_clock::now() + parts_->address.timeout;
-    endpoint.channel->WaitForConnected(deadline);
+    const Parts::Deadline deadline = Parts::Clock::now() + parts_->address.timeout;
+    endpoint.channel->WaitForConnected(Parts::wall(deadline));
     if (parts_->prepare(endpoint, context, deadline, status)) {
       status = endpoint.maintenance->Status(&context, {}, &response);
     }
@@ -138,7 +149,7 @@ bool Client::Changes::open(Client& client, const std::string& from, const std::s
   self.end();
   if (!self.begin()) return false;
   Parts& parts = *client.parts_;
-  const auto deadline = std::chrono::system_clock::now() + std::chrono::seconds{1};
+  const Parts::Deadline deadline = Parts::Clock::now() + std::chrono::seconds{1};
   Parts::Endpoint* const endpoint = parts.connect(deadline);
   if (endpoint == nullptr) {
     self.error = "no endpoint can be reached";

@@ -51,7 +51,12 @@ class Client {
   [[nodiscard]] Seconds grant(std::int64_t lease, Seconds ttl);
   void revoke(std::int64_t lease);
   // How long it lives from when the server got this. Zero: there is no such lease.
-  [[nodiscard]] Seconds keep_alive(std::int64_t lease, std::chrono::milliseconds limit);
+  //
+  // A leader that was stopped or cut off goes on renewing for a moment, when another may have ended
+  // the lease: it asks nobody. So `key`, one that the user may read, is read behind it, which asks
+  // a majority; a renewal counts if the term was the same before and after.
+  [[nodiscard]] Seconds keep_alive(std::int64_t lease, const std::string& key,
+                                   std::chrono::milliseconds limit);
 
   struct Status {
     std::string endpoint;

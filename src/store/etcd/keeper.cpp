@@ -94,7 +94,7 @@ void Keeper::renew(Lease& lease) {
   const auto limit = std::chrono::ceil<std::chrono::milliseconds>(
       std::clamp<std::chrono::nanoseconds>(left, 1ms, longest_nap));
   try {
-    const auto ttl = engine_->client().keep_alive(lease.id, limit);
+    const auto ttl = engine_->client().keep_alive(lease.id, engine_->layout().head(), limit);
     if (ttl.count() <= 0) {
       lease.lose();
     } else {
