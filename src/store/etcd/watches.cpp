@@ -1,6 +1,7 @@
 #include "store/etcd/watches.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/fork.hpp"
@@ -8,6 +9,8 @@
 
 namespace tenure::etcd {
 namespace {
+
+constexpr auto retry_time = std::chrono::milliseconds{100};
 
 bool is_one_key(const Range& range) noexcept {
   return range.to.size() == range.from.size() + 1 && range.to.back() == '\0' &&
@@ -236,10 +239,15 @@ void Watches::look_at_session() {
       died(session);
     }
   } catch (const Error&) {
-    known = false;  // The next stream asks again.
+    known = false;
   }
   mutex_.lock();
-  if (!known) return;
+  if (!known) {
+    if (!live_) return;  // The next stream asks again.
+    ask_about(session);
+    work_.wait_for(mutex_, retry_time);
+    return;
+  }
   const auto seen = seen_.find(session);
   if (seen != seen_.end() && live_ && seen->second < since_) ask_about(session);
 }
