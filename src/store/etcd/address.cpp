@@ -97,6 +97,7 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): as in the URL.
 void set_option(Address& address, const std::string& name, std::string value) {
   const std::map<std::string, std::string*> texts = {
       {"ca", &address.ca_file}, {"cert", &address.cert_file},    {"key", &address.key_file},

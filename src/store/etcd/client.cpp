@@ -144,6 +144,7 @@ struct Client::Changes::Stream {
 Client::Changes::Changes() : stream_(std::make_unique<Stream>()) {}
 Client::Changes::~Changes() { stream_->end(); }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): a range has an order.
 bool Client::Changes::open(Client& client, const std::string& from, const std::string& to) {
   Stream& self = *stream_;
   self.end();

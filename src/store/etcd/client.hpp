@@ -22,6 +22,7 @@
 #include "store/etcd/address.hpp"
 
 namespace etcdserverpb {
+class Event;
 class RangeRequest;
 class RangeResponse;
 class TxnRequest;

@@ -31,7 +31,7 @@ std::int64_t wall_clock_ns() noexcept {
 std::int64_t boot_clock_ns() noexcept {
   timespec time{};
   ::clock_gettime(CLOCK_BOOTTIME, &time);
-  return std::int64_t{time.tv_sec} * ns_in_second + time.tv_nsec;
+  return (std::int64_t{time.tv_sec} * ns_in_second) + time.tv_nsec;
 }
 
 Clock::Clock() noexcept : ahead_ns_(wall_clock_ns() - boot_clock_ns()) {}
@@ -51,7 +51,7 @@ std::uint64_t Clock::propose() noexcept {
   constexpr auto second = static_cast<std::uint64_t>(ns_in_second);
   const auto now = static_cast<std::uint64_t>(boot_clock_ns() + ahead_ns_.load());
   const std::uint64_t by_time =
-      now / second * heads_a_second + now % second * heads_a_second / second;
+      (now / second * heads_a_second) + (now % second * heads_a_second / second);
   std::uint64_t last = newest_.load(std::memory_order_relaxed);
   std::uint64_t next = 0;
   do {

@@ -98,14 +98,14 @@ class Engine::Attempt {
     }
     const std::size_t count = std::min<std::size_t>(engine_.reach_.load(), most);
     const std::uint64_t first = engine_.clock_.next();
-    for (std::size_t i = 0; i < count; ++i) proposal.heads.push_back(first + i * apart);
+    for (std::size_t i = 0; i < count; ++i) proposal.heads.push_back(first + (i * apart));
     if (outrun_ >= patience) proposal.heads.back() = std::max(far_ahead(), proposal.heads.back());
     return proposal;
   }
 
   [[nodiscard]] std::uint64_t far_ahead() {
-    const std::uint64_t lead = engine_.round_trip_us_.load() * heads_a_second / 1'000'000 + 1;
-    return engine_.clock_.propose() + lead * std::min(outrun_, max_further) * apart;
+    const std::uint64_t lead = (engine_.round_trip_us_.load() * heads_a_second / 1'000'000) + 1;
+    return engine_.clock_.propose() + (lead * std::min(outrun_, max_further) * apart);
   }
 
   // More of etcd's revisions than the numbers between two heads are for, while one request was on
@@ -156,8 +156,8 @@ class Engine::Attempt {
   // Up at once, down slowly.
   void reach(unsigned ahead) {
     const unsigned old = engine_.reach_.load();
-    const unsigned wanted = ahead + ahead / 4 + min_reach;
-    const unsigned next = wanted >= old ? wanted : old - (old - wanted + 15) / 16;
+    const unsigned wanted = ahead + (ahead / 4) + min_reach;
+    const unsigned next = wanted >= old ? wanted : old - ((old - wanted + 15) / 16);
     engine_.reach_.store(std::min<unsigned>(next, Plan::max_proposals));
   }
 
@@ -241,7 +241,7 @@ class Engine::Attempt {
             std::vector<Entry>& entries) {
     for (const pb::KeyValue& kv : found.kvs()) {
       if (range.limit != 0 && entries.size() == range.limit) return false;
-      const std::string_view key = *engine_.layout_.entry_at(kv.key());
+      const std::string_view key = engine_.layout_.entry_at(kv.key()).value_or("");
       if (range.before != Revision{} && stamp_of(key) >= range.before) continue;
       if (skip > 0) {
         --skip;
@@ -287,6 +287,7 @@ Engine::Where Engine::where() {
           .by_etcd = response.header().revision()};
 }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters)
 void Engine::see(std::int64_t by_etcd, std::int64_t asked_ns) noexcept {
   std::int64_t old = by_etcd_.load(std::memory_order_relaxed);
   while (old < by_etcd && !by_etcd_.compare_exchange_weak(old, by_etcd)) {

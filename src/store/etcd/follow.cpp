@@ -1,7 +1,7 @@
 // The stream of changes that Watches live by.
 #include <algorithm>
 #include <chrono>
-#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -78,42 +78,48 @@ Revision Watches::revision_of(std::int64_t by_etcd) {
   return this_apply;
 }
 
-// All events of one of etcd's revisions are in one response; the head's says which of ours it is.
+// All events of one of etcd's revisions are in one response.
 void Watches::take(const pb::WatchResponse& response) {
-  const Layout& layout = engine_->layout();
-  const std::string head = layout.head();
-  const std::string tail = layout.tail();
   const Lock lock{mutex_};
   const auto& events = response.events();
   for (int first = 0, last = 0; first < events.size(); first = last) {
     const std::int64_t number = events.Get(first).kv().mod_revision();
-    bool removed = false;
-    std::optional<Revision> told;
-    for (last = first; last < events.size() && events.Get(last).kv().mod_revision() == number;
-         ++last) {
-      const pb::KeyValue& kv = events.Get(last).kv();
-      removed = removed || kv.key() == tail || layout.entry_at(kv.key());
-      if (kv.key() != head || events.Get(last).type() != pb::Event::PUT) continue;
-      if (kv.value().size() != 2 * stamp_size) continue;
-      const Head moved = parse_head(kv.value());
-      told = moved.revision;
-      engine_->clock().see(moved.revision);
-      engine_->clock().see(moved.time);
-    }
-    if (told && number > head_put_at_) {
-      head_ = *told;
-      head_put_at_ = number;
-    }
-    const Revision revision = told ? *told : removed ? revision_of(number) : floor_;
-    for (int i = first; i < last; ++i) {
-      const pb::Event& event = events.Get(i);
-      if (const auto key = layout.entry_at(event.kv().key())) changed(revision, *key);
-      const auto mark = layout.mark_at(event.kv().key());
-      if (mark && event.type() == pb::Event::DELETE) died(std::string{*mark});
-    }
-    if (revision != this_apply) newest_ = std::max(newest_, revision);
+    while (last < events.size() && events.Get(last).kv().mod_revision() == number) ++last;
+    take_step({events.data() + first, events.data() + last}, number);
   }
   work_.notify_one();
+}
+
+// The head's event says which revision of ours it is.
+void Watches::take_step(std::span<const pb::Event* const> events, std::int64_t number) {
+  const Layout& layout = engine_->layout();
+  const std::string head = layout.head();
+  const std::string tail = layout.tail();
+  Revision revision = floor_;
+  bool moved = false;
+  bool removed = false;
+  for (const pb::Event* const event : events) {
+    const pb::KeyValue& kv = event->kv();
+    removed = removed || kv.key() == tail || layout.entry_at(kv.key());
+    if (kv.key() != head || event->type() != pb::Event::PUT) continue;
+    if (kv.value().size() != 2 * stamp_size) continue;
+    const Head put = parse_head(kv.value());
+    moved = true;
+    revision = put.revision;
+    engine_->clock().see(put.revision);
+    engine_->clock().see(put.time);
+  }
+  if (moved && number > head_put_at_) {
+    head_ = revision;
+    head_put_at_ = number;
+  }
+  if (!moved && removed) revision = revision_of(number);
+  for (const pb::Event* const event : events) {
+    if (const auto key = layout.entry_at(event->kv().key())) changed(revision, *key);
+    const auto mark = layout.mark_at(event->kv().key());
+    if (mark && event->type() == pb::Event::DELETE) died(std::string{*mark});
+  }
+  if (revision != this_apply) newest_ = std::max(newest_, revision);
 }
 
 void Watches::changed(Revision revision, std::string_view key) {

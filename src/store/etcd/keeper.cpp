@@ -32,10 +32,11 @@ std::int64_t ns(std::chrono::nanoseconds time) noexcept { return time.count(); }
 
 void Lease::renewed(std::int64_t sent_ns) noexcept {
   const std::int64_t whole = ns(ttl);
-  trusted_until.store(sent_ns + whole - whole / 3);
+  trusted_until.store(sent_ns + whole - (whole / 3));
   // Spread, so that many clients that began together do not come together for ever.
   const std::int64_t spread = static_cast<std::int64_t>(random_number() % 1024) - 512;
-  renew_at.store(sent_ns + whole / renewals_a_ttl + whole / renewals_a_ttl / 8 * spread / 512);
+  const std::int64_t pause = whole / renewals_a_ttl;
+  renew_at.store(sent_ns + pause + (pause / 8 * spread / 512));
 }
 
 void Lease::lose() {

@@ -52,7 +52,8 @@ std::vector<Store::Fact> EtcdStore::facts() {
   add("kind", "etcd");
   add("address", address.text());
   add("prefix", address.prefix);
-  add("tls", !address.tls ? "no" : address.cert_file.empty() ? "yes" : "yes, mutual");
+  const std::string tls = address.cert_file.empty() ? "yes" : "yes, mutual";
+  add("tls", address.tls ? tls : "no");
   add("user", address.user.empty() ? "none" : address.user);
   for (const Client::Status& one : engine.client().status()) {
     add("member " + one.endpoint,

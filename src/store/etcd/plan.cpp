@@ -93,6 +93,7 @@ void Plan::add_steps(const Memo& memo) {
   puts_ = puts_ || !appends_.empty() || (mark_ != nullptr && mark_->lease != 0);
 }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters)
 void Plan::answer(std::int64_t by_etcd, Revision at, Revision head) {
   asked_at_ = head;
   for (const std::size_t i : open_) {
@@ -148,12 +149,13 @@ void Plan::add_guards(pb::TxnRequest& request) const {
       case Guard::Kind::quiet: {
         if (is_void(guard.range)) break;
         std::string end = layout_.range_end(guard.range);
-        if (!quiet_at_[i]) {
+        const std::optional<std::int64_t> quiet_at = quiet_at_[i];
+        if (!quiet_at) {
           compare_created(request, Compare::EQUAL, std::move(key), std::move(end));
           break;
         }
         Compare* const compare = add_compare(request, Compare::MOD, Compare::LESS, std::move(key));
-        compare->set_mod_revision(*quiet_at_[i] + 1);
+        compare->set_mod_revision(*quiet_at + 1);
         compare->set_range_end(std::move(end));
         break;
       }
@@ -243,6 +245,7 @@ void Plan::add_assumed_keys(Ops& ops) const {
 }
 
 // A node: the first of the heads from `low` to `high` that is larger than the one there is.
+// NOLINTNEXTLINE(misc-no-recursion): six deep at most.
 void Plan::add_halves(pb::TxnRequest& node, const Proposal& proposal, std::size_t low,
                       std::size_t high) const {
   const std::size_t middle = (low + high) / 2;
@@ -281,7 +284,7 @@ pb::TxnRequest Plan::request(const Proposal& proposal) const {
   } else {
     if (writes()) {
       add_compare(request, pb::Compare::MOD, pb::Compare::GREATER, layout_.head())
-          ->set_mod_revision(*proposal.oldest);
+          ->set_mod_revision(proposal.oldest.value_or(0));
       add_removals(*request.mutable_success());
       request.add_success()->mutable_request_put()->set_key(layout_.tail());
     }
@@ -318,7 +321,7 @@ void Plan::commit(std::uint64_t head, Result& result) {
 // A guard does not hold. Where nothing was put since the question, it was another one.
 void Plan::take_refusal(const Answers& ops, int first, Result& result) const {
   take_reads(ops, first, result);
-  const bool sure = certain_ || result.head->revision == asked_at_;
+  const bool sure = certain_ || (result.head && result.head->revision == asked_at_);
   result.kind = sure ? Result::Kind::refused : Result::Kind::unanswered;
 }
 
@@ -392,7 +395,7 @@ Plan::Result Plan::result(const pb::TxnResponse& response, const Proposal& propo
   if (response.succeeded()) {
     result.kind = Kind::committed;
     take_reads(response.responses(), first + 1, result);
-  } else if (writes() && result.head_put_at <= *proposal.oldest) {
+  } else if (writes() && result.head_put_at <= proposal.oldest.value_or(0)) {
     result.kind = Kind::aged;
   } else {
     take_refusal(response.responses(), 1, result);

@@ -192,7 +192,7 @@ void Watches::start() {
 }
 
 void Watches::serve() {
-  Lock lock{mutex_};
+  const Lock lock{mutex_};
   service_id_ = std::this_thread::get_id();
   while (!stopping_) {
     look_at_timers();

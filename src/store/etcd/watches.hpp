@@ -23,6 +23,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -86,6 +87,8 @@ class Watches : public std::enable_shared_from_this<Watches> {
   void follow();
   [[nodiscard]] bool begin();
   void take(const pb::WatchResponse& response);
+  void take_step(std::span<const pb::Event* const> events, std::int64_t number)
+      TENURE_REQUIRES(mutex_);
   [[nodiscard]] Revision revision_of(std::int64_t by_etcd) TENURE_REQUIRES(mutex_);
   void changed(Revision revision, std::string_view key) TENURE_REQUIRES(mutex_);
   void died(const std::string& session) TENURE_REQUIRES(mutex_);

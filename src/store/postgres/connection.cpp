@@ -165,7 +165,7 @@ Result Connection::next(Limit limit, const std::function<bool()>& still_at_it) {
     }
     pollfd one{.fd = PQsocket(connection), .events = POLLIN, .revents = 0};
     const int ready = ::poll(&one, 1, left);
-    if (ready == 0) {
+    if (ready == 0 && limit) {
       if (!still_at_it || !still_at_it()) {
         throw Failed(target_->shown + ": no answer in time", "", true, true);
       }

@@ -222,8 +222,11 @@ void Watches::probe() {
   }
   mutex_.lock();
   put_probe_off();
-  if (!well) return lose_connection();
-  hear();  // What came with the answer rings no bell any more.
+  if (well) {
+    hear();  // What came with the answer rings no bell any more.
+  } else {
+    lose_connection();
+  }
 }
 
 void Watches::read_slowly() {
