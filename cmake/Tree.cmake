@@ -20,11 +20,12 @@ set(TENURE_KINDS ${tenure_kinds_${TENURE_TREE}})
 # Where the dev tree finds the programs that the sanitizer trees built.
 set(TENURE_ASAN_TREE "${PROJECT_SOURCE_DIR}/build/asan")
 set(TENURE_TSAN_TREE "${PROJECT_SOURCE_DIR}/build/tsan")
+set(TENURE_TSAN_FILE "${PROJECT_SOURCE_DIR}/cmake/tsan.supp")
 # A first report ends the program: later ones are mostly its echoes.
 set(TENURE_SANITIZER_ENVIRONMENT
   "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1"
   "UBSAN_OPTIONS=print_stacktrace=1"
-  "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
+  "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=${TENURE_TSAN_FILE}")
 
 # The language and the warnings, for every target alike. Directory options, not target ones: the
 # objects that compile each public header alone then get them too.
