@@ -53,8 +53,13 @@ fuzz: bootstrap ## Run each fuzzer for FUZZ_SECONDS (60)
 	@$(call siblings,asan)
 	@tools/fuzz.sh --all "$(FUZZ_SECONDS)"
 
-torture: build ## Kill processes at random and check what they did, TORTURE_RUNS (10) times 30 s
+torture: build ## Kill processes and servers at random, check what was done; TORTURE_RUNS (10) of 30 s
 	@build/dev/tests/stress/stress --runs "$(TORTURE_RUNS)" --seconds "$(TORTURE_SECONDS)"
+	@build/dev/tests/faults_network_test --gtest_brief=1
+	@TENURE_FAULTS_RUNS="$(TORTURE_RUNS)" TENURE_FAULTS_SECONDS="$(TORTURE_SECONDS)" \
+	    build/dev/tests/faults_campaign_test --gtest_brief=1
+	@TENURE_FAULTS_STRIKES="$$((2 * $(TORTURE_RUNS)))" \
+	    build/dev/tests/faults_lock_set_test --gtest_brief=1
 
 bench: bootstrap ## Measure; BENCH=name asks one question only
 	@$(call tree,release)

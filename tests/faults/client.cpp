@@ -42,7 +42,9 @@ class Client {
     if (verb == "release") return yes_or_no(hold_.release());
     if (verb == "is") return yes_or_no(hold_.lost().stop_requested());
     if (verb == "until") return until_lost();
-    if (verb == "write") return write(what, more);
+    if (verb == "write") return write(hold_.guard(), what, more);
+    if (verb == "put") return write({}, what, more);
+    if (verb == "read") return read(what);
     if (verb == "limit") {
       terms_ = space_->max_hold(std::chrono::nanoseconds{std::stoll(what)});
     } else if (verb == "drop") {
@@ -79,11 +81,17 @@ class Client {
     told.wait(lock, hold_.lost(), [] { return false; });
     return "lost";
   }
-  std::string write(const std::string& key, const std::string& value) {
+  std::string write(std::vector<Guard> guards, const std::string& key, const std::string& value) {
     Txn txn;
-    txn.guards = hold_.guard();
+    txn.guards = std::move(guards);
     txn.writes.push_back(Write::put(key, value));
     return yes_or_no(store_->apply(txn).committed);
+  }
+  std::string read(const std::string& key) {
+    Txn txn;
+    txn.reads.push_back(Range::key(key));
+    const Outcome outcome = store_->apply(txn);
+    return outcome.reads.front().empty() ? "none" : outcome.reads.front().front().value;
   }
 
   std::shared_ptr<Store> store_;

@@ -11,6 +11,8 @@
 //   is lost          whether lost() has fired: "yes" or "no"
 //   until lost       waits for it; "lost"
 //   write KEY VALUE  with the hold's guard; "yes" or "no"
+//   put KEY VALUE    without; "yes"
+//   read KEY         its value, or "none"
 //   close            the space and everything in it; "ok"
 // What throws is answered with "error: " and what it says.
 #pragma once

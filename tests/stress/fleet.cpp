@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstring>
 #include <utility>
 
@@ -13,9 +12,10 @@
 
 namespace tenure::stress {
 
-Fleet::Fleet(std::string program, std::string directory, std::size_t workers)
+Fleet::Fleet(std::string program, std::string directory, std::size_t workers, Enter enter)
     : program_(std::move(program)),
       directory_(std::move(directory)),
+      enter_(std::move(enter)),
       log_(directory_ + "/driver.log"),
       workers_(workers) {}
 
@@ -23,25 +23,23 @@ Fleet::~Fleet() {
   for (std::size_t slot = 0; slot < workers_.size(); ++slot) kill(slot);
 }
 
-void Fleet::note(std::string_view what, const Worker& worker) {
-  log_.write(std::to_string(boot_ns()) + ' ' + std::string{what} + ' ' + worker.name + '\n');
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): as in the line that it writes.
+void Fleet::note(std::string_view what, std::string_view name) const {
+  log_.write(std::to_string(boot_ns()).append(" ").append(what).append(" ").append(name) + '\n');
 }
 
-void Fleet::start(std::size_t slot, unsigned threads, std::uint64_t seed) {
+void Fleet::start(std::size_t slot, const std::vector<std::string>& more) {
   Worker& worker = workers_[slot];
   const std::string number = std::to_string(++started_);
   worker = {};
   worker.name = "worker-" + std::string(5 - number.size(), '0') + number;
-  std::array<std::string, 6> words = {program_,
-                                      directory_,
-                                      worker.name,
-                                      std::to_string(slot),
-                                      std::to_string(threads),
-                                      std::to_string(seed)};
-  std::array<char*, words.size() + 1> arguments{};
-  for (std::size_t i = 0; i < words.size(); ++i) arguments[i] = words[i].data();
+  std::vector<std::string> words = {program_, directory_, worker.name, std::to_string(slot)};
+  words.insert(words.end(), more.begin(), more.end());
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
   const pid_t driver = ::getpid();
-  note("start", worker);
+  note("start", worker.name);
   // The worker waits for this signal; told to end before it can, it must not die of it.
   sigset_t signals;
   sigset_t before;
@@ -53,6 +51,7 @@ void Fleet::start(std::size_t slot, unsigned threads, std::uint64_t seed) {
   if (worker.pid < 0) throw Error("can't fork: " + std::string{std::strerror(errno)});
   if (worker.pid != 0) return;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (enter_) enter_(slot);
   if (::getppid() == driver) ::execv(program_.c_str(), arguments.data());
   ::_exit(127);
 }
@@ -60,7 +59,7 @@ void Fleet::start(std::size_t slot, unsigned threads, std::uint64_t seed) {
 void Fleet::kill(std::size_t slot) {
   Worker& worker = workers_[slot];
   if (worker.pid == 0) return;
-  note("kill", worker);
+  note("kill", worker.name);
   ::kill(worker.pid, SIGKILL);
   ::waitpid(worker.pid, nullptr, 0);
   worker = {};
@@ -68,7 +67,7 @@ void Fleet::kill(std::size_t slot) {
 
 void Fleet::stop(std::size_t slot) {
   Worker& worker = workers_[slot];
-  note("stop", worker);
+  note("stop", worker.name);
   ::kill(worker.pid, SIGSTOP);
   worker.stopped = true;
 }
@@ -77,7 +76,7 @@ void Fleet::go_on(std::size_t slot) {
   Worker& worker = workers_[slot];
   if (!std::exchange(worker.stopped, false)) return;
   ::kill(worker.pid, SIGCONT);
-  note("continue", worker);
+  note("continue", worker.name);
 }
 
 void Fleet::tell_to_end(std::size_t slot) {
@@ -93,7 +92,7 @@ std::string Fleet::reap() {
     if (worker.pid == 0 || ::waitpid(worker.pid, &status, WNOHANG) != worker.pid) continue;
     const Worker gone = std::exchange(worker, {});
     if (gone.told && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-      note("end", gone);
+      note("end", gone.name);
     } else if (WIFSIGNALED(status)) {
       return gone.name + " died of signal " + std::to_string(WTERMSIG(status));
     } else {

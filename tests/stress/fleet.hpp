@@ -15,7 +15,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
-#include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,7 +26,10 @@ namespace tenure::stress {
 
 class Fleet {
  public:
-  Fleet(std::string program, std::string directory, std::size_t workers);
+  // In a new process, before it becomes the program: what takes it elsewhere, into a network of its
+  // own for instance. The driver may have threads, so it may do nothing but calls to the kernel.
+  using Enter = std::function<void(std::size_t slot)>;
+  Fleet(std::string program, std::string directory, std::size_t workers, Enter enter = {});
   Fleet(const Fleet&) = delete;
   Fleet& operator=(const Fleet&) = delete;
   ~Fleet();
@@ -36,13 +39,16 @@ class Fleet {
   [[nodiscard]] bool stopped(std::size_t slot) const { return workers_[slot].stopped; }
   [[nodiscard]] const std::string& name(std::size_t slot) const { return workers_[slot].name; }
 
-  void start(std::size_t slot, unsigned threads, std::uint64_t seed);
+  // PROGRAM DIRECTORY NAME SLOT and `more`.
+  void start(std::size_t slot, const std::vector<std::string>& more);
   void kill(std::size_t slot);
   void stop(std::size_t slot);
   void go_on(std::size_t slot);
   void tell_to_end(std::size_t slot);
   // Takes note of those that have ended. Returns what is wrong with the way one did, or nothing.
   [[nodiscard]] std::string reap();
+  // Into driver.log, for what is done to anything but the workers.
+  void note(std::string_view what, std::string_view name) const;
 
  private:
   struct Worker {
@@ -51,11 +57,10 @@ class Fleet {
     bool stopped = false;
     bool told = false;
   };
-  void note(std::string_view what, const Worker& worker);
-
   const std::string program_;
   const std::string directory_;
-  Log log_;
+  const Enter enter_;
+  const Log log_;
   std::vector<Worker> workers_;
   std::size_t started_ = 0;
 };

@@ -78,7 +78,8 @@ class Run {
 
  private:
   void start(std::size_t slot) {
-    fleet_.start(slot, 2 + static_cast<unsigned>(below(random_, 2)), random_());
+    const std::string threads = std::to_string(2 + below(random_, 2));
+    fleet_.start(slot, {threads, std::to_string(random_())});
     seen_[slot] = boot_ns();
     go_on_at_[slot] = 0;
   }

@@ -51,6 +51,7 @@ class Server {
   [[nodiscard]] std::string endpoint() const {
     return "127.0.0.1:" + std::to_string(options_.client_port);
   }
+  [[nodiscard]] int port() const noexcept { return options_.client_port; }
   [[nodiscard]] std::string url(const std::string& prefix) const {
     return (options_.tls ? "etcds://" : "etcd://") + endpoint() + "/" + prefix;
   }

@@ -164,9 +164,12 @@ Result Connection::next(Limit limit, const std::function<bool()>& still_at_it) {
       left = static_cast<int>(std::max<std::int64_t>(time.count(), 0));
     }
     pollfd one{.fd = PQsocket(connection), .events = POLLIN, .revents = 0};
-    const int ready = ::poll(&one, 1, left);
+    int ready = ::poll(&one, 1, left);
     if (ready == 0 && limit) {
-      if (!still_at_it || !still_at_it()) {
+      // One that has done it may have answered while it was asked.
+      const bool works = still_at_it && still_at_it();
+      ready = ::poll(&one, 1, 0);
+      if (!works && ready == 0) {
         throw Failed(target_->shown + ": no answer in time", "", true, true);
       }
       until = Clock::now() + *limit;

@@ -84,6 +84,7 @@ std::unique_ptr<Connection> Engine::connect(std::chrono::milliseconds limit) {
     try {
       auto connection = std::make_unique<Connection>(target_);
       pooled_ = connection->pooled();
+      drop_stale();
       remove_again(*connection);
       return connection;
     } catch (const NoConnection& error) {
@@ -125,13 +126,25 @@ std::unique_ptr<Connection> Engine::borrow() {
   }
 }
 
+// A server that has crashed has ended them. A process that has no other connection yet, and asks
+// for nothing but its first renewal, notices nowhere else.
+void Engine::drop_stale() {
+  const Lock lock{mutex_};
+  const std::size_t stale = std::erase_if(idle_, [](const auto& one) { return one->stale(); });
+  doubt_ = doubt_ || stale > 0;
+}
+
+// What has broken one has probably broken the idle ones too. Some breaks show only by a silence,
+// and the next callers must not have to wait for that one after the other.
 void Engine::give_back(std::unique_ptr<Connection> connection) {
+  std::vector<std::unique_ptr<Connection>> suspects;
   const Lock lock{mutex_};
   if (out_ > 0) --out_;
   if (connection) {
     idle_.push_back(std::move(connection));
   } else {
     doubt_ = true;
+    suspects.swap(idle_);
   }
   returned_.notify_one();
 }

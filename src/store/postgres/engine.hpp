@@ -82,6 +82,7 @@ class Engine {
 
   std::unique_ptr<Connection> borrow();
   void give_back(std::unique_ptr<Connection> connection);
+  void drop_stale();
   Result call(const Statement& statement, const Params& params, bool again);
   [[nodiscard]] bool works(std::int64_t backend, const std::string& since) noexcept;
   [[noreturn]] static void throw_for(const Failed& failed);

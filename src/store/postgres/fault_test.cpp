@@ -76,6 +76,24 @@ TEST(PostgresFaults, AnIdleConnectionThatWasCutIsNoError) {
   EXPECT_EQ(read(*store, Range::prefix("log/")).size(), 5U);
 }
 
+// The rest of an answer that is an error must not stay in the connection: it would take no other
+// call any more.
+TEST(PostgresFaults, AConnectionWorksAfterAnError) {
+  const TestSchema schema;
+  const auto store = open_postgres(schema.url(), true);
+  const auto rename = [&](const std::string& from, const std::string& to) {
+    TestServer::instance().sql("ALTER TABLE " + schema.name() + '.' + from + " RENAME TO " + to);
+  };
+  for (int i = 0; i < 3; ++i) {
+    rename("entry", "away");
+    EXPECT_THROW(store->apply(txn({}, {Write::append("log/", "")})), StoreError);
+    EXPECT_THROW(read(*store, Range::prefix("log/")), StoreError);
+    rename("away", "entry");
+    store->apply(txn({}, {Write::append("log/", "")}));
+  }
+  EXPECT_EQ(read(*store, Range::prefix("log/")).size(), 3U);
+}
+
 // Writers of which each knows what it was told, while `trouble` goes on.
 struct History {
   std::mutex mutex;
@@ -183,6 +201,24 @@ TEST(PostgresFaults, ACrashRaisesTheEpochAndRemovesStayMade) {
   const std::uint64_t crashed = epoch();
   store->apply(txn({}, {Write::append("t/", "")}));
   EXPECT_EQ(epoch(), crashed);
+}
+
+// Nobody asks this process for anything any more: all it does is renew its session, which must not
+// end meanwhile, however slow the machine is.
+TEST(PostgresFaults, AnIdleProcessMakesItsLostRemovesAgain) {
+  const TestSchema schema;
+  const auto store = open_postgres(schema.url(), true);
+  const auto session = store->open_session({.label = "", .ttl = std::chrono::seconds{20}});
+  const Revision made = store->apply(txn({}, {Write::put("released", "")})).revision;
+  store->apply(txn({}, {Write::remove("released")}));
+  // As a crash leaves it that has lost the remove.
+  const std::string revision = std::to_string(made.value);
+  TestServer::instance().sql("INSERT INTO " + schema.name() + ".entry VALUES ('released', '', " +
+                             revision + ", " + revision + ")");
+  cut_all();
+  while (TestServer::instance().sql("SELECT count(*) FROM " + schema.name() +
+                                    ".entry WHERE key='released'") != "0") {
+  }
 }
 
 TEST(PostgresFaults, AWatchIsToldAfterAReconnect) {

@@ -15,6 +15,11 @@
 #include "store/session_entry.hpp"
 
 namespace tenure::postgres {
+namespace {
+
+constexpr int most_attempts = 3;
+
+}  // namespace
 
 class PostgresStore::LeasedSession final : public Session {
  public:
@@ -102,11 +107,19 @@ std::unique_ptr<Watch> PostgresStore::watch(WatchFor what, Notice notice) {
 std::unique_ptr<Session> PostgresStore::open_session(const SessionOptions& options) {
   check_forked();
   auto session = std::make_unique<LeasedSession>(shared_from_this(), options.ttl);
-  apply({.guards = {},
-         .writes = {Write::put(session->key(), stores::session_entry(options.label, now()))},
-         .reads = {},
-         .durability = Durability::full});
-  return session;
+  const Txn entry{
+      .guards = {},
+      .writes = {Write::put(session->key(), stores::session_entry(options.label, now()))},
+      .reads = {},
+      .durability = Durability::full};
+  for (int attempt = 1;; ++attempt) {
+    try {
+      apply(entry);
+      return session;
+    } catch (const StoreError& error) {  // Made twice it is the same.
+      if (!error.unknown() || attempt == most_attempts) throw;
+    }
+  }
 }
 
 bool PostgresStore::alive(std::string_view session) {

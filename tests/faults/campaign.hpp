@@ -1,0 +1,70 @@
+// campaign.hpp: processes that lock in a space while whatever can fail does, at random, and what
+// the checker of tests/stress says of their history.
+//
+//   Campaign campaign;
+//   campaign.urls = {…};                      // One a process.
+//   campaign.faults.push_back({.name = "cut", .strike = [&](Random&) { network.cut(); return
+//   Undo{}; }}); const Report report = run(campaign); EXPECT_EQ(report.wrong, "");
+//   std::puts(report.text().c_str());
+//
+// Faults come from the seed, one after the other, each after a few grants or a second; all kinds
+// before any comes again. What has to be undone is, after a random part of two leases, while others
+// strike. Processes are stopped and killed besides. When the time is over all is undone; then each
+// process must get something again, all must end when they are told, and one that comes last must
+// get the whole space.
+//
+// Faults run in the thread that calls run(), and none may throw.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/faults/proxy.hpp"
+#include "tests/stress/checker.hpp"
+#include "tests/stress/fleet.hpp"
+#include "tests/stress/tree.hpp"
+
+namespace tenure::faults {
+
+using Undo = std::function<void()>;  // May be empty.
+
+struct Fault {
+  std::string name;  // One word.
+  std::function<Undo(stress::Random&)> strike;
+  bool alone = false;  // Not while another such one is not undone: both are of one server.
+};
+
+struct Campaign {
+  std::vector<std::string> urls;  // By slot: what its process opens.
+  std::vector<Fault> faults;
+  std::uint64_t seed = 0;
+  std::chrono::milliseconds time{10'000};
+  std::chrono::milliseconds lease{2'000};
+  stress::Fleet::Enter enter;
+};
+
+struct Report {
+  std::string wrong;  // All that must not be; empty: nothing.
+  stress::Figures figures;
+  std::size_t proved = 0;  // Holds that are certain for some time.
+  std::size_t violations = 0;
+  std::map<std::string, std::size_t> faults;  // How many of each.
+
+  [[nodiscard]] std::size_t struck() const;
+  [[nodiscard]] std::string text() const;
+};
+
+// Where something is wrong, the logs are kept, and `wrong` says where.
+[[nodiscard]] Report run(const Campaign& campaign);
+
+// What a network of ours can do to whoever is behind it.
+[[nodiscard]] std::vector<Fault> network_faults(
+    const std::vector<std::unique_ptr<Proxy>>& networks);
+
+}  // namespace tenure::faults

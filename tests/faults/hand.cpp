@@ -1,0 +1,181 @@
+#include "tests/faults/hand.hpp"
+
+#include <algorithm>
+#include <array>
+#include <thread>
+#include <utility>
+
+#include "tenure/error.hpp"
+
+namespace tenure::faults {
+namespace {
+
+using namespace std::chrono_literals;
+using stress::below;
+using stress::Event;
+using stress::one_in;
+
+constexpr std::array way_names = {"lock", "lock-stop", "try_lock", "try_lock_for"};
+constexpr std::uint64_t as_proved = 1;  // A max_hold: certain is what an `until` says.
+constexpr std::uint32_t places = 2;     // Of every semaphore.
+
+// A few paths, one below another, so that most conflict.
+Path some_path(stress::Random& random) {
+  const Path root = Path::of(one_in(random, 2) ? "a" : "b");
+  if (one_in(random, 8)) return root;
+  return root / Path::of(one_in(random, 2) ? "0" : "1");
+}
+
+std::vector<Claim> some_claims(stress::Random& random) {
+  const std::uint64_t count = one_in(random, 4) ? 2 : 1;
+  std::vector<Claim> claims;
+  while (claims.size() < count) {
+    const Path path = some_path(random);
+    if (std::ranges::find(claims, path, &Claim::path) != claims.end()) continue;
+    switch (below(random, 4)) {
+      case 0: claims.push_back(path.shared()); break;
+      case 1: claims.push_back(path.permits(places)); break;
+      default: claims.push_back(path.exclusive()); break;
+    }
+  }
+  return claims;
+}
+
+}  // namespace
+
+void Hand::write(Event::Kind kind, std::uint64_t a, std::string word, std::vector<Claim> claims,
+                 std::uint64_t b) const {
+  place_.log.write(line(Event{.time = stress::boot_ns(),
+                              .thread = thread_,
+                              .request = request_,
+                              .kind = kind,
+                              .a = a,
+                              .b = b,
+                              .word = std::move(word),
+                              .claims = std::move(claims)}));
+}
+
+void Hand::stop_waiting() {
+  const std::scoped_lock lock{mutex_};
+  stop_.request_stop();
+}
+
+void Hand::round() {
+  if (!space_ && !reopen()) return;
+  const auto way = static_cast<Way>(below(random_, way_names.size()));
+  std::optional<Hold> hold = ask(way, some_claims(random_));
+  if (!hold) return;
+  keep(*hold);
+  give_back(*std::move(hold));
+}
+
+std::string Hand::take_all() {
+  while (!space_ && !reopen()) {
+  }
+  std::optional<Hold> hold = ask(Way::lock, {Path{}.exclusive()});
+  if (!hold) return "the whole space can't be had";
+  prove(*hold, true);
+  std::string left;
+  for (const TicketInfo& info : space_->inspect()) {
+    if (info.ticket.number != hold->token()) left += ' ' + std::to_string(info.ticket.number.value);
+  }
+  give_back(*std::move(hold));
+  return left.empty() ? left : "left behind:" + left;
+}
+
+bool Hand::reopen() {
+  try {
+    space_.emplace(open(place_.store, {.label = "worker", .ttl = place_.lease}));
+    return true;
+  } catch (const StoreError&) {
+    return false;
+  }
+}
+
+std::optional<Hold> Hand::ask(Way way, const std::vector<Claim>& claims) {
+  ++request_;
+  {
+    const std::scoped_lock lock{mutex_};
+    stop_ = std::stop_source{};
+  }
+  write(Event::Kind::asked, 0, way_names.at(static_cast<std::size_t>(way)), claims, as_proved);
+  std::string why = way == Way::try_lock ? "busy" : "gave-up";
+  try {
+    if (auto hold = call(way, claims)) {
+      write(Event::Kind::granted, hold->token().value);
+      place_.grants.fetch_add(1, std::memory_order_relaxed);
+      return hold;
+    }
+  } catch (const SessionLost&) {
+    why = "session-lost";
+  } catch (const Evicted&) {
+    why = "session-lost";  // Its ticket was swept away, and it learned that first.
+  } catch (const StoreError&) {
+    why = "store";
+  } catch (const std::exception& error) {
+    why = error.what();
+    for (char& c : why) c = c == ' ' || c == '\n' ? '_' : c;
+  }
+  write(Event::Kind::refused, 0, why);
+  if (why == "session-lost") space_.reset();
+  return std::nullopt;
+}
+
+std::optional<Hold> Hand::call(Way way, const std::vector<Claim>& claims) {
+  std::stop_token stop;
+  {
+    const std::scoped_lock lock{mutex_};
+    stop = stop_.get_token();
+  }
+  switch (way) {
+    case Way::lock: return space_->lock(claims);
+    case Way::lock_stop: return space_->lock(claims, stop);
+    case Way::try_lock: return space_->try_lock(claims);
+    case Way::try_lock_for: return space_->try_lock_for(claims, 50ms);
+  }
+  return std::nullopt;
+}
+
+// Mostly for as short as it can be; now and then long enough to be struck.
+void Hand::keep(const Hold& hold) {
+  const bool long_one = one_in(random_, 20);
+  for (std::uint64_t i = below(random_, 3) + (long_one ? 10 : 0); i > 0; --i) {
+    prove(hold, one_in(random_, 2));
+    if (long_one) std::this_thread::sleep_for(10ms);  // This is no waiting for a state: it is load.
+  }
+  prove(hold, one_in(random_, 2));
+}
+
+// The ticket is there now, so the hold was certain until before this began.
+void Hand::prove(const Hold& hold, bool with_write) {
+  const std::int64_t before = stress::boot_ns();
+  try {
+    Txn txn;
+    txn.guards = hold.guard();
+    if (with_write) txn.writes.push_back(Write::put("proof", std::to_string(before)));
+    if (place_.store->apply(txn).committed) {
+      write(Event::Kind::until, static_cast<std::uint64_t>(before));
+    }
+  } catch (const StoreError&) {  // NOLINT(bugprone-empty-catch)
+    // Then nothing is proved.
+  }
+}
+
+void Hand::give_back(Hold hold) {
+  const bool drops = one_in(random_, 3);
+  write(Event::Kind::leaving, 0, drops ? "drop" : "release");
+  bool was_held = true;
+  try {
+    if (drops) {
+      const Hold dropped = std::move(hold);
+    } else {
+      was_held = hold.release();
+    }
+  } catch (const StoreError&) {  // NOLINT(bugprone-empty-catch)
+    // It is given back as soon as it can be.
+  }
+  write(Event::Kind::left, was_held ? 1 : 0);
+  if (!was_held) space_.reset();
+}
+
+}  // namespace tenure::faults

@@ -1,0 +1,63 @@
+// hand.hpp: one thread of a worker: asks, holds, gives back, and writes down each step, as
+// tests/stress has it, on a store that may fail at any moment.
+//
+// A lease can end while its holder does not know, so a hold is certain only as far as the store
+// itself said so: each `until` is a moment after which an apply with the hold's guard went through.
+// No clock is trusted.
+//
+// Thread safety: stop_waiting() from any thread; the rest is for the thread that runs it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "tenure/space.hpp"
+#include "tests/stress/event.hpp"
+#include "tests/stress/tree.hpp"
+
+namespace tenure::faults {
+
+class Hand {
+ public:
+  struct Place {
+    std::shared_ptr<Store> store;
+    const stress::Log& log;
+    std::atomic<std::uint64_t>& grants;  // Counted for the driver.
+    std::chrono::milliseconds lease;
+  };
+  Hand(Place place, unsigned thread, std::uint64_t seed)
+      : place_(std::move(place)), thread_(thread), random_(seed) {}
+
+  void round();  // One request, in a session of its own; another one when that is lost.
+  void stop_waiting();
+  // Takes the whole space and gives it back. What is wrong with what was in it; empty: nothing.
+  [[nodiscard]] std::string take_all();
+
+ private:
+  enum class Way : std::uint8_t { lock, lock_stop, try_lock, try_lock_for };
+  [[nodiscard]] bool reopen();
+  [[nodiscard]] std::optional<Hold> ask(Way way, const std::vector<Claim>& claims);
+  [[nodiscard]] std::optional<Hold> call(Way way, const std::vector<Claim>& claims);
+  void keep(const Hold& hold);
+  void prove(const Hold& hold, bool with_write);
+  void give_back(Hold hold);
+  void write(stress::Event::Kind kind, std::uint64_t a = 0, std::string word = {},
+             std::vector<Claim> claims = {}, std::uint64_t b = 0) const;
+
+  Place place_;
+  unsigned thread_;
+  stress::Random random_;
+  std::optional<Space> space_;
+  std::uint64_t request_ = 0;
+  std::mutex mutex_;
+  std::stop_source stop_;  // Of the request that is under way.
+};
+
+}  // namespace tenure::faults

@@ -1,0 +1,89 @@
+// A worker of a campaign: two threads that lock in the space of a URL, until SIGTERM, which whoever
+// starts it has blocked.
+//
+//   faults_worker DIRECTORY NAME SLOT SEED LEASE_MS URL
+//   faults_worker DIRECTORY NAME SLOT last LEASE_MS URL    takes the whole space once, and ends
+#include <signal.h>  // NOLINT: sigtimedwait is POSIX's.
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/faults/hand.hpp"
+#include "tests/stress/progress.hpp"
+
+namespace tenure::faults {
+namespace {
+
+constexpr unsigned threads = 2;
+
+// While the server is away there is none.
+std::shared_ptr<Store> open_store(const std::string& url) {
+  for (;;) {
+    try {
+      return store(url);
+    } catch (const StoreError&) {
+      std::this_thread::yield();
+    }
+  }
+}
+
+// Ends waits at random until it is told to stop.
+void disturb(const std::vector<std::unique_ptr<Hand>>& hands, stress::Random& random) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  for (;;) {
+    const timespec nap{.tv_sec = 0,
+                       .tv_nsec = static_cast<long>(stress::below(random, 50'000'000))};
+    if (::sigtimedwait(&signals, nullptr, &nap) == SIGTERM) return;
+    hands[stress::below(random, hands.size())]->stop_waiting();
+  }
+}
+
+int run(const std::vector<std::string>& words) {
+  const std::string& directory = words.at(1);
+  const stress::Log log{directory + '/' + words.at(2) + ".log"};
+  const stress::Progress progress{directory + "/progress"};
+  const Hand::Place place{.store = open_store(words.at(6)),
+                          .log = log,
+                          .grants = progress.grants(std::stoul(words.at(3))),
+                          .lease = std::chrono::milliseconds{std::stol(words.at(5))}};
+  if (words.at(4) == "last") {
+    const std::string wrong = Hand{place, 0, 0}.take_all();
+    if (!wrong.empty()) std::fprintf(stderr, "faults_worker: %s\n", wrong.c_str());
+    return wrong.empty() ? 0 : 3;
+  }
+  stress::Random random{std::stoull(words.at(4))};
+  std::vector<std::unique_ptr<Hand>> hands;
+  for (unsigned thread = 0; thread < threads; ++thread) {
+    hands.push_back(std::make_unique<Hand>(place, thread, random()));
+  }
+  std::atomic<bool> stopping = false;
+  std::vector<std::jthread> running;
+  for (const auto& hand : hands) {
+    running.emplace_back([&stopping, &hand] {
+      while (!stopping.load()) hand->round();
+    });
+  }
+  disturb(hands, random);
+  stopping.store(true);
+  return 0;
+}
+
+}  // namespace
+}  // namespace tenure::faults
+
+int main(int count, char** words) {
+  try {
+    return tenure::faults::run({words, words + count});
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "faults_worker: %s\n", error.what());
+    return 1;
+  }
+}
