@@ -12,7 +12,8 @@ packages=(
   nlohmann-json3-dev                              # what a session's entry says, for people
   libtbb-dev                                      # rivals in the benchmarks
   redis-server libhiredis-dev
-  libpq-dev postgresql                            # the store in a database, and a server to try it
+  libpq-dev postgresql                            # the store in a database, a server to try it,
+  pgbouncer                                       # and a pooler in front of it
   libsqlite3-dev                                  # the store in a file
   libgrpc++-dev libprotobuf-dev                   # the store in an etcd cluster,
   protobuf-compiler protobuf-compiler-grpc

@@ -47,6 +47,7 @@ NoConnection refused(const Target& target, const Pointers& pointers, const std::
   }
 }
 
+constexpr int last_wait_ms = 500;
 constexpr int execute_factor = 3;  // For what makes tables, or waits until somebody else has.
 
 struct CallPointers {
@@ -166,13 +167,12 @@ Result Connection::next(Limit limit, const std::function<bool()>& still_at_it) {
     pollfd one{.fd = PQsocket(connection), .events = POLLIN, .revents = 0};
     int ready = ::poll(&one, 1, left);
     if (ready == 0 && limit) {
-      // One that has done it may have answered while it was asked.
-      const bool works = still_at_it && still_at_it();
-      ready = ::poll(&one, 1, 0);
-      if (!works && ready == 0) {
-        throw Failed(target_->shown + ": no answer in time", "", true, true);
+      if (still_at_it && still_at_it()) {
+        until = Clock::now() + *limit;
+      } else {
+        ready = ::poll(&one, 1, last_wait_ms);  // It may have answered while that was asked.
+        if (ready == 0) throw Failed(target_->shown + ": no answer in time", "", true, true);
       }
-      until = Clock::now() + *limit;
     }
     if (ready < 0 && errno != EINTR) throw Failed(target_->shown + ": poll failed", "", true, true);
     if (ready > 0 && PQconsumeInput(connection) == 0) fail(nullptr, true);

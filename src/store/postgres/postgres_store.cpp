@@ -2,6 +2,7 @@
 
 #include <map>
 #include <stop_token>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -42,7 +43,13 @@ class PostgresStore::LeasedSession final : public Session {
   [[nodiscard]] const std::string& id() const noexcept override { return id_; }
   // Ids are never used again, so being there is being unchanged.
   [[nodiscard]] Guard guard() const override { return Guard::present(key()); }
-  [[nodiscard]] std::stop_token lost() const override { return lost_.get_token(); }
+  // A look at the clock first: who was stopped for long must not believe an old answer.
+  [[nodiscard]] std::stop_token lost() const override {
+    if (!store_->forked() && !store_->parts_->sessions->check(id_)) {
+      while (!lost_.stop_requested()) std::this_thread::yield();
+    }
+    return lost_.get_token();
+  }
   [[nodiscard]] std::string key() const { return std::string{session_prefix} + id_; }
 
  private:

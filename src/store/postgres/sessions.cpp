@@ -85,6 +85,15 @@ std::string Sessions::open(std::chrono::milliseconds ttl, std::stop_source lost)
   return id;
 }
 
+bool Sessions::check(const std::string& id) {
+  const Lock lock{mutex_};
+  const auto at = own_.find(id);
+  if (at == own_.end()) return false;
+  if (boot_ns() < at->second.lost_at) return true;
+  lose(id);
+  return false;
+}
+
 void Sessions::end(const std::string& id) noexcept {
   {
     const Lock lock{mutex_};

@@ -42,6 +42,9 @@ class Sessions : public std::enable_shared_from_this<Sessions> {
 
   // A row for a new session, and its renewal from now on. `lost` is stopped when that fails.
   [[nodiscard]] std::string open(std::chrono::milliseconds ttl, std::stop_source lost);
+  // Whether it can be vouched for. The clock is looked at, and not the thread that counts down,
+  // which may have been asleep with the machine: who gets `false` finds `lost` stopped.
+  [[nodiscard]] bool check(const std::string& id);
   // No more renewals, and no row.
   void end(const std::string& id) noexcept;
   // How long it has to live without being renewed; zero or less: it is dead for good.

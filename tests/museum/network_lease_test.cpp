@@ -1,0 +1,229 @@
+// What a session's lease is worth: when it runs out, who is told, and what keeps it.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tenure/tenure.hpp"
+#include "tests/museum/clock.hpp"
+#include "tests/museum/museum.hpp"
+#include "tests/museum/network.hpp"
+
+namespace tenure::museum {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::chrono::nanoseconds boot_time() {
+  timespec time{};
+  ::clock_gettime(CLOCK_BOOTTIME, &time);
+  return std::chrono::seconds{time.tv_sec} + std::chrono::nanoseconds{time.tv_nsec};
+}
+
+// ---- Waiters whose lease ran out ----
+
+// Its machine sleeps while it waits, for longer than its lease. It wakes, and its turn has come
+// before any thread of its own has had a look at the clock.
+TEST_P(NetworkMuseum, M01_AWaiterThatSleptPastItsLeaseIsNotGranted) {
+  const Process holder{faults::client()};
+  const Process waiter{faults::client()};
+  const Process looking{observer(url())};
+  ASSERT_EQ(holder.ask(opening(1h)), "ok");
+  ASSERT_EQ(waiter.ask(opening(60s)), "ok");
+  ASSERT_EQ(holder.ask("lock book"), "holds");
+  waiter.tell("lock book");
+  until_waiting(looking, 1);
+  move_boot_clock(50s);
+  EXPECT_EQ(holder.ask("release"), "yes");
+  const std::string said = waiter.hear();
+  EXPECT_NE(said.find("session"), std::string::npos) << said;
+  EXPECT_EQ(holder.ask("lock film"), "holds") << "whose lease is longer";
+  EXPECT_TRUE(waiter.ask("lock film").starts_with("error"));
+}
+
+// Stopped until the server has given it up. Nobody waits for the dead, and it never gets in.
+TEST_P(NetworkMuseum, M01_AWaiterThatWasGivenUpIsPassedOver) {
+  const Process holder{faults::client()};
+  const Process waiter{faults::client()};
+  const Process next{faults::client()};
+  const Process looking{observer(url())};
+  ASSERT_EQ(holder.ask(opening(1h)), "ok");
+  ASSERT_EQ(waiter.ask(opening(3s)), "ok");
+  ASSERT_EQ(next.ask(opening(1h)), "ok");
+  ASSERT_EQ(holder.ask("lock book"), "holds");
+  waiter.tell("lock book");
+  until_waiting(looking, 1);
+  waiter.stop();
+  next.tell("lock book");
+  until_waiting(looking, 2);
+  EXPECT_EQ(holder.ask("release"), "yes");
+  EXPECT_EQ(next.hear(), "holds") << "when the lease of the one before has run out";
+  waiter.go_on();
+  const std::string said = waiter.hear();
+  EXPECT_NE(said.find("session"), std::string::npos) << said;
+  EXPECT_EQ(next.ask("is lost"), "no");
+  EXPECT_EQ(looking.ask("tickets"), "1");
+}
+
+// ---- Holders that are told ----
+
+struct Told {
+  std::atomic<std::int64_t> at{0};
+};
+
+// Counted from before the renewal was sent, with a third of the lease to spare: the server can't
+// have ended it by then, wherever the network stopped working.
+TEST_P(NetworkMuseum, M03_LostFiresBeforeTheServerEndsTheLease) {
+  constexpr auto ttl = 90s;
+  const Shared<Told> told;
+  const Process holder{[&](const Line& line) {
+    const Space space = open(store(line.hear().value()), {.label = {}, .ttl = ttl});
+    const Hold hold = space.lock(Path::of("book"));
+    const std::stop_callback callback{hold.lost(), [&] { told->at = boot_time().count(); }};
+    line.say("holds");
+    static_cast<void>(line.hear());
+  }};
+  faults::Proxy network{port()};
+  ASSERT_EQ(holder.ask(url_at(network.port())), "holds");
+  network.door(faults::Proxy::Door::shut);
+  network.cut();
+  const Left left = sessions();
+  ASSERT_EQ(left.size(), 1U);
+  EXPECT_EQ(told->at, 0) << "cut off, but not for long";
+  const std::chrono::nanoseconds end = boot_time() + left.begin()->second;
+  move_boot_clock(left.begin()->second - ttl / 3);
+  until([&] { return told->at != 0; });
+  EXPECT_LT(std::chrono::nanoseconds{told->at}, end);
+}
+
+// ---- Renewal ----
+
+// Every thread of the program has something to do, all connections are in use, and the hold stays:
+// renewals have a thread of their own, and need not wait for their turn.
+TEST_P(NetworkMuseum, M04_ABusyProgramRenewsInTime) {
+  constexpr auto ttl = 6s;
+  const Process busy{[&](const Line& line) {
+    const std::shared_ptr<Store> used = store(line.hear().value());
+    const Space space = open(used, {.label = {}, .ttl = ttl});
+    Hold hold = space.lock(Path::of("book"));
+    const std::stop_token lost = hold.lost();
+    std::atomic<bool> done = false;
+    std::atomic<int> made = 0;
+    {
+      std::vector<std::jthread> threads;
+      for (int i = 0; i < 24; ++i) {
+        threads.emplace_back([&, i] {
+          while (!done) {
+            space.with(Path::of("film", i), [&] { ++made; });
+            used->post({.guards = {},
+                        .writes = {Write::put("k" + std::to_string(i), "")},
+                        .reads = {},
+                        .durability = Durability::relaxed},
+                       {});
+          }
+        });
+      }
+      for (int i = 0; i < 2; ++i) {
+        threads.emplace_back([&] {
+          while (!done) made += 0;
+        });
+      }
+      for (const Instant start = used->now(); used->now() < start + 2 * ttl;) {
+        std::this_thread::sleep_for(50ms);
+      }
+      done = true;
+    }
+    line.say(lost.stop_requested() ? "lost" : "kept");
+    line.say(hold.release() && made > 100 ? "yes" : "no");
+  }};
+  busy.tell(url());
+  EXPECT_EQ(busy.hear(), "kept");
+  EXPECT_EQ(busy.hear(), "yes");
+}
+
+// A program that leaves takes its lease with it, an hour before that would end, and nothing brings
+// it back.
+TEST_P(NetworkMuseum, M04_NothingIsRenewedAfterTheSpaceIsClosed) {
+  const Process leaving{faults::client()};
+  ASSERT_EQ(leaving.ask(opening(1h)), "ok");
+  ASSERT_EQ(leaving.ask("lock book"), "holds");
+  ASSERT_EQ(sessions().size(), 1U);
+  ASSERT_EQ(leaving.ask("close"), "ok");
+  until([&] { return sessions().empty(); });
+  move_boot_clock(1h);  // Whatever is still due would be now.
+  ASSERT_EQ(leaving.ask(opening(1h)), "ok");
+  EXPECT_EQ(sessions().size(), 1U);
+}
+
+// A ticket has no time of its own: it lives as long as the session, and that as long as the
+// process.
+TEST_P(NetworkMuseum, M05_AHoldAndAWaitOutlastTheLeaseManyTimes) {
+  constexpr auto ttl = 3s;
+  const Process holder{faults::client()};
+  const Process waiter{faults::client()};
+  const Process looking{observer(url())};
+  ASSERT_EQ(holder.ask(opening(ttl)), "ok");
+  ASSERT_EQ(waiter.ask(opening(ttl)), "ok");
+  ASSERT_EQ(holder.ask("lock book"), "holds");
+  waiter.tell("lock book");
+  until_waiting(looking, 1);
+  const auto now = [&] { return Instant{std::chrono::nanoseconds{number_of(looking.ask("now"))}}; };
+  for (const Instant start = now(); now() < start + 4 * ttl;) std::this_thread::sleep_for(100ms);
+  EXPECT_EQ(holder.ask("is lost"), "no");
+  EXPECT_EQ(looking.ask("waiting"), "1");
+  EXPECT_EQ(holder.ask("release"), "yes");
+  EXPECT_EQ(waiter.hear(), "holds");
+}
+
+// ---- How many, and when ----
+
+TEST_P(NetworkMuseum, M31_AProcessHasOneLeaseHoweverManyTickets) {
+  const Process crowd{[](const Line& line) {
+    const Space space = open(line.hear().value());
+    std::vector<Hold> holds;
+    for (int i = 0; i < 100; ++i) holds.push_back(space.lock(Path::of("book", i)));
+    line.say("holds");
+    static_cast<void>(line.hear());
+  }};
+  ASSERT_EQ(crowd.ask(url()), "holds");
+  EXPECT_EQ(sessions().size(), 1U);
+}
+
+// Sessions that began together do not come together: when the middle of the time in which they are
+// renewed is reached, some have been and some have not.
+TEST_P(NetworkMuseum, M31_SessionsThatBeganTogetherAreNotRenewedTogether) {
+  constexpr std::size_t count = 24;
+  constexpr auto ttl = 600s;
+  const auto middle = GetParam() == Kind::postgres ? ttl * 0.275 : ttl * 0.2;
+  const Process many{[&](const Line& line) {
+    const std::shared_ptr<Store> used = store(line.hear().value());
+    std::vector<std::unique_ptr<Session>> all;
+    for (std::size_t i = 0; i < count; ++i) {
+      all.push_back(used->open_session({.label = {}, .ttl = ttl}));
+    }
+    line.say("open");
+    static_cast<void>(line.hear());
+  }};
+  ASSERT_EQ(many.ask(url()), "open");
+  // Old enough to be told from one that was renewed, by an account in whole seconds.
+  const auto renewed = [&] {
+    const Left left = sessions();
+    return std::ranges::count_if(left, [&](const auto& one) { return one.second >= ttl - 2s; });
+  };
+  until([&] { return renewed() == 0; });
+  move_boot_clock(std::chrono::duration_cast<std::chrono::nanoseconds>(middle) - 3s);
+  until([&] { return renewed() > 0; });
+  EXPECT_LT(renewed(), static_cast<std::ptrdiff_t>(count));
+}
+
+INSTANTIATE_TEST_SUITE_P(Network, NetworkMuseum, ::testing::Values(Kind::postgres, Kind::etcd),
+                         name_of);
+
+}  // namespace
+}  // namespace tenure::museum

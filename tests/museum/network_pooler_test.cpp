@@ -1,0 +1,263 @@
+// Between the program and its server: a pooler of transactions, and sockets that nobody answers.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tenure/tenure.hpp"
+#include "tests/museum/museum.hpp"
+#include "tests/museum/network.hpp"
+
+namespace tenure::museum {
+namespace {
+
+using namespace std::chrono_literals;
+using postgres::TestServer;
+
+// PgBouncer, in front of the server of the tests. A backend is a client's for one transaction, and
+// there are fewer of them than clients have connections.
+class Pooler {
+ public:
+  Pooler() : port_(etcd::free_port()) {
+    const std::string settings = directory_ / "pgbouncer.ini";
+    std::ofstream{settings} << "[databases]\n* = host=127.0.0.1 user=tenure port="
+                            << TestServer::instance().port()
+                            << "\n[pgbouncer]\nlisten_addr=127.0.0.1\nlisten_port=" << port_
+                            << "\nunix_socket_dir=\nauth_type=any\npool_mode=transaction\n"
+                               "default_pool_size=4\nmax_client_conn=200\n";
+    // It runs as an ordinary user, who must reach the file.
+    std::filesystem::permissions(directory_ / "", std::filesystem::perms{0755});
+    std::vector<const char*> words = {"pgbouncer", "-q", settings.c_str(), nullptr};
+    if (::geteuid() == 0) words = {"pgbouncer", "-q", "-u", "postgres", settings.c_str(), nullptr};
+    const std::string log = directory_ / "log";
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+      ::dup2(out, STDOUT_FILENO);
+      ::dup2(out, STDERR_FILENO);
+      ::execvp("pgbouncer", const_cast<char**>(words.data()));
+      ::execv("/usr/sbin/pgbouncer", const_cast<char**>(words.data()));
+      ::_exit(127);
+    }
+    while (!answers()) {
+      if (::waitpid(pid_, nullptr, WNOHANG) != 0) throw Error("pgbouncer ended: see " + log);
+      std::this_thread::sleep_for(10ms);
+    }
+  }
+  Pooler(const Pooler&) = delete;
+  Pooler& operator=(const Pooler&) = delete;
+  ~Pooler() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  [[nodiscard]] int port() const noexcept { return port_; }
+
+ private:
+  [[nodiscard]] bool answers() const {
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<std::uint16_t>(port_));
+    const bool connected =
+        ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    ::close(fd);
+    return connected;
+  }
+  const etcd::Directory directory_;
+  const int port_;
+  pid_t pid_ = 0;
+};
+
+class PoolerMuseum : public PostgresMuseum {
+ protected:
+  [[nodiscard]] std::string url() const { return postgres_at(pooler.port(), schema); }
+  [[nodiscard]] std::string opening(std::chrono::milliseconds ttl) const {
+    return "open " + url() + ' ' + std::to_string(ttl.count());
+  }
+  [[nodiscard]] std::string count(const std::string& what) const {
+    return sql("SELECT count(*) FROM @." + what);
+  }
+  void until_counted(const std::string& what, const std::string& number) const {
+    until([&] { return count(what) == number; });
+  }
+  const Pooler pooler;
+};
+
+TEST_F(PoolerMuseum, M29_BehindAPoolerLocksAreTakenAndHandedOnInOrder) {
+  const Process one{faults::client()};
+  const Process two{faults::client()};
+  const Process three{faults::client()};
+  for (const Process* const each : {&one, &two, &three}) ASSERT_EQ(each->ask(opening(30min)), "ok");
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_EQ(one.ask("lock book"), "holds");
+    EXPECT_EQ(two.ask("try book"), "taken");
+    two.tell("lock book");
+    until_counted("waiters", "1");
+    three.tell("lock book");
+    until_counted("waiters", "2");
+    EXPECT_EQ(one.ask("release"), "yes");
+    EXPECT_EQ(two.hear(), "holds");
+    EXPECT_EQ(count("waiters"), "1");
+    EXPECT_EQ(two.ask("write account " + std::to_string(round)), "yes");
+    EXPECT_EQ(two.ask("release"), "yes");
+    EXPECT_EQ(three.hear(), "holds");
+    EXPECT_EQ(three.ask("release"), "yes");
+  }
+  EXPECT_EQ(sql("SELECT count(*) FROM pg_locks WHERE locktype='advisory'"), "0");
+}
+
+// The pooler keeps the connection of the dead one's backend: that says nothing about who is alive.
+TEST_F(PoolerMuseum, M29_BehindAPoolerADeathIsNoticed) {
+  Process dying{faults::client()};
+  const Process next{faults::client()};
+  ASSERT_EQ(dying.ask(opening(2s)), "ok");
+  ASSERT_EQ(next.ask(opening(30min)), "ok");
+  ASSERT_EQ(dying.ask("lock book"), "holds");
+  next.tell("lock book");
+  until_counted("waiters", "1");
+  dying.kill();
+  EXPECT_EQ(next.hear(), "holds");
+}
+
+// A hold lasts behind a pooler too, whichever backend renews it.
+TEST_F(PoolerMuseum, M29_BehindAPoolerASessionIsRenewed) {
+  const Process holder{faults::client()};
+  ASSERT_EQ(holder.ask(opening(3s)), "ok");
+  ASSERT_EQ(holder.ask("lock book"), "holds");
+  const std::string start = sql("SELECT extract(epoch FROM clock_timestamp())");
+  until([&] {
+    return sql("SELECT clock_timestamp() > to_timestamp(" + start + ") + interval '9 seconds'") ==
+           "t";
+  });
+  EXPECT_EQ(holder.ask("is lost"), "no");
+  EXPECT_EQ(holder.ask("release"), "yes");
+}
+
+TEST_F(PoolerMuseum, M29_AStoreBehindAPoolerSaysSo) {
+  const auto asking = [](const Line& line) {
+    const std::shared_ptr<Store> used = store(line.hear().value());
+    WatchFor what;
+    what.ranges.push_back(Range::key("a"));
+    what.after = used->apply({}).revision;
+    const auto watch = used->watch(std::move(what), [] {});
+    std::string said = "LISTEN, when somebody watches";
+    while (said.ends_with("when somebody watches")) {
+      std::map<std::string, std::string> facts;
+      for (const auto& [name, value] : used->facts()) facts[name] = value;
+      said = facts["pooler"] + ", " + facts["watch"];
+    }
+    line.say(said);
+  };
+  const Process behind{asking};
+  const Process straight{asking};
+  EXPECT_EQ(behind.ask(url()),
+            "yes, read once a second: a pooler is in between, so nothing is notified");
+  EXPECT_EQ(straight.ask(schema.url()), "no, LISTEN");
+}
+
+// ---- Sockets ----
+
+struct SocketSettings {
+  int keepalive = 0;
+  int idle = 0;
+  int interval = 0;
+  int count = 0;
+  int user_timeout = 0;
+};
+
+int option(int fd, int level, int name) {
+  int value = 0;
+  socklen_t size = sizeof value;
+  ::getsockopt(fd, level, name, &value, &size);
+  return value;
+}
+
+// Of this process, those that are connected to a port.
+std::vector<SocketSettings> sockets_to(int port) {
+  std::vector<SocketSettings> all;
+  for (int fd = 0; fd < 256; ++fd) {
+    sockaddr_storage peer{};
+    socklen_t size = sizeof peer;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
+    std::uint16_t far = 0;
+    if (peer.ss_family == AF_INET) far = reinterpret_cast<const sockaddr_in&>(peer).sin_port;
+    if (peer.ss_family == AF_INET6) far = reinterpret_cast<const sockaddr_in6&>(peer).sin6_port;
+    if (ntohs(far) != port) continue;
+    all.push_back({.keepalive = option(fd, SOL_SOCKET, SO_KEEPALIVE),
+                   .idle = option(fd, IPPROTO_TCP, TCP_KEEPIDLE),
+                   .interval = option(fd, IPPROTO_TCP, TCP_KEEPINTVL),
+                   .count = option(fd, IPPROTO_TCP, TCP_KEEPCNT),
+                   .user_timeout = option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT)});
+  }
+  return all;
+}
+
+// Every connection is one whose other end can't be gone for hours without anybody noticing: the
+// kernel asks (PostgreSQL), or HTTP/2 does (etcd), and what is not acknowledged ends it.
+TEST_P(NetworkMuseum, M29_EveryConnectionNoticesThatItsOtherEndIsGone) {
+  const Process many{[&](const Line& line) {
+    const std::shared_ptr<Store> used = store(line.hear().value());
+    const Space space = open(used);
+    const Hold hold = space.lock(Path::of("book"));
+    std::jthread waiting{[&](const std::stop_token& stop) {
+      static_cast<void>(space.lock(Path::of("book"), stop));
+    }};
+    // The pool's, the listener's and that which renews; etcd has one for all.
+    const bool kernel = GetParam() == Kind::postgres;
+    const std::size_t enough = kernel ? 3 : 1;
+    until([&] { return sockets_to(port()).size() >= enough; });
+    std::string said = "all";
+    for (const SocketSettings& one : sockets_to(port())) {
+      const bool asks =
+          !kernel || (one.keepalive == 1 && one.idle <= 10 && one.interval <= 10 && one.count <= 3);
+      if (!asks || one.user_timeout <= 0 || one.user_timeout > 20'000) {
+        said = "one has a timeout of " + std::to_string(one.user_timeout) + " ms and asks after " +
+               std::to_string(one.idle) + " s";
+      }
+    }
+    line.say(said);
+    static_cast<void>(line.hear());
+  }};
+  const std::string plain = GetParam() == Kind::postgres
+                                ? TestServer::instance().url() + "&tenure_schema=museum_sockets"
+                                : url();
+  EXPECT_EQ(many.ask(plain), "all");
+}
+
+// The holder's machine is gone without a word: for the server its connections are as good as ever.
+// They hold nothing; its lease does, and that ends.
+TEST_P(NetworkMuseum, M29_AConnectionThatIsHalfOpenHoldsNothing) {
+  Process gone{faults::client()};
+  const Process next{faults::client()};
+  faults::Proxy network{port()};
+  ASSERT_EQ(gone.ask(opening(3s, network.port())), "ok");
+  ASSERT_EQ(next.ask(opening(30min)), "ok");
+  ASSERT_EQ(gone.ask("lock book"), "holds");
+  network.swallow(faults::Proxy::Way::to_client);
+  network.swallow(faults::Proxy::Way::to_server);
+  network.door(faults::Proxy::Door::silent);
+  const std::size_t connections = network.connections();
+  gone.kill();
+  EXPECT_EQ(next.ask("lock book"), "holds");
+  EXPECT_GE(network.connections(), 1U) << "of " << connections;
+}
+
+}  // namespace
+}  // namespace tenure::museum
