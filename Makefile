@@ -5,6 +5,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 TORTURE_RUNS ?= 10
 TORTURE_SECONDS ?= 30
+TORTURE_FAULTS ?= 100
 BENCH ?=
 
 .DEFAULT_GOAL := help
@@ -53,8 +54,10 @@ fuzz: bootstrap ## Run each fuzzer for FUZZ_SECONDS (60)
 	@$(call siblings,asan)
 	@tools/fuzz.sh --all "$(FUZZ_SECONDS)"
 
-torture: build ## Kill processes at random and check what they did, TORTURE_RUNS (10) times 30 s
+torture: build ## Kill processes, TORTURE_RUNS (10) times 30 s, and clusters, and check what they did
 	@build/dev/tests/stress/stress --runs "$(TORTURE_RUNS)" --seconds "$(TORTURE_SECONDS)"
+	@build/dev/tests/cluster_faults_test --gtest_brief=1
+	@TENURE_FAULTS="$(TORTURE_FAULTS)" build/dev/tests/cluster_campaign_test --gtest_brief=1
 
 bench: bootstrap ## Measure; BENCH=name asks one question only
 	@$(call tree,release)

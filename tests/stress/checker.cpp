@@ -194,6 +194,12 @@ void find_reused(const History& history, const std::vector<const Asked*>& grante
 bool explained(const History& history, const Asked& one) {
   if (one.why == "busy") return one.way == "try_lock";
   if (one.why == "gave-up") return one.way != "try_lock" && one.way != "lock";
+  if (one.why == "store") {
+    return std::ranges::any_of(history.outages,
+                               [&one](std::int64_t time) { return time < *one.refused; });
+  }
+  // A lease can end for want of a processor alone.
+  if (one.why == "session-lost") return !history.outages.empty();
   if (one.why == "deadlock") return one.held != 0;
   if (one.why == "evicted") {
     // Those who wait for it saw that it was granted, and its max_hold was over before it did

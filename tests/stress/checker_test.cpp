@@ -53,6 +53,13 @@ std::string log_of(const Holding& hold) {
          time(hold.to) + head + "leaving 0 0 release\n" + time(hold.to + 1) + head + "left 1 0 -\n";
 }
 
+TEST(StressChecker, AStoreThatFailedExplainsErrorsAfterThat) {
+  const std::string log = "10 0 1 asked 0 1 lock a=exclusive\n20 0 1 refused 0 0 store\n";
+  EXPECT_EQ(found({log}, "5 fault server\n"), Kinds{});
+  EXPECT_EQ(found({log}, "25 fault server\n"), Kinds{"promise"});
+  EXPECT_EQ(found({log}), Kinds{"promise"});
+}
+
 TEST(StressChecker, TakesALineApartAsItWasWritten) {
   const Event event{
       .time = 5,

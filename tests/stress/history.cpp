@@ -98,6 +98,10 @@ void History::add_driver(std::istream& log) {
   std::string what;
   std::string name;
   while (log >> time >> what >> name) {
+    if (what == "fault") {
+      outages.push_back(time);
+      continue;
+    }
     Process& one = worker(name);
     if (what == "stop") stopped.emplace(name, time);
     if (what == "continue" || what == "kill") go_on(name, time);

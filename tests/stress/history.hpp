@@ -63,10 +63,11 @@ struct History {
   std::vector<Pause> pauses;
   std::map<std::uint64_t, std::int64_t> evictions;  // By token: when that was first about to be.
   std::vector<std::string> faults;                  // Lines that make no sense.
+  std::vector<std::int64_t> outages;                // When the store, or the way to it, failed.
   std::size_t events = 0;
 
   void add_worker(const std::string& name, std::istream& log);
-  // TIME start|kill|stop|continue|end NAME
+  // TIME start|kill|stop|continue|end|fault NAME
   void add_driver(std::istream& log);
 
   // Until when it certainly held; before `granted`: not certain at any time.
