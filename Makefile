@@ -5,6 +5,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 TORTURE_RUNS ?= 10
 TORTURE_SECONDS ?= 30
+TORTURE_FAULTS ?= 100
 BENCH ?=
 
 .DEFAULT_GOAL := help
@@ -60,6 +61,8 @@ torture: build ## Kill processes and servers at random, check what was done; TOR
 	    build/dev/tests/faults_campaign_test --gtest_brief=1
 	@TENURE_FAULTS_STRIKES="$$((2 * $(TORTURE_RUNS)))" \
 	    build/dev/tests/faults_lock_set_test --gtest_brief=1
+	@build/dev/tests/cluster_faults_test --gtest_brief=1
+	@TENURE_FAULTS="$(TORTURE_FAULTS)" build/dev/tests/cluster_campaign_test --gtest_brief=1
 
 bench: bootstrap ## Measure; BENCH=name asks one question only
 	@$(call tree,release)

@@ -17,7 +17,8 @@ packages=(
   libsqlite3-dev                                  # the store in a file
   libgrpc++-dev libprotobuf-dev                   # the store in an etcd cluster,
   protobuf-compiler protobuf-compiler-grpc
-  etcd-server etcd-client openssl                 # and the servers and keys that its tests make
+  etcd-server etcd-client openssl                 # and the servers and keys that its tests make,
+  iproute2                                        # on a network of their own
   libgtest-dev librapidcheck-dev libfmt-dev libcli11-dev
 )
 

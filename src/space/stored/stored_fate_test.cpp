@@ -267,6 +267,19 @@ TEST_F(StoredFate, AFailedAppendLeavesNothing) {
   }
 }
 
+TEST_F(StoredFate, AnAppendThatMayBeThereIsLookedForUntilTheStoreCanBeRead) {
+  store->settle();
+  store->fail_next(1, MemoryStore::Fault::after);
+  store->fail_next(3, MemoryStore::Fault::before);
+  EXPECT_THROW(static_cast<void>(space.lock({book, film})), StoreError);
+  for (int i = 0; i < 6; ++i) {
+    store->advance(1s);
+    store->settle();
+  }
+  EXPECT_EQ(entries(), 0U);
+  EXPECT_TRUE(space.try_lock(book));
+}
+
 TEST_F(StoredFate, AReleaseThatFailsIsMadeLater) {
   Hold hold = space.lock(book);
   store->fail_next(1, MemoryStore::Fault::before);

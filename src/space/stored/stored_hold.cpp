@@ -72,19 +72,22 @@ std::stop_token StoredSpace::lost(const detail::Grant& grant) {
   check_open_for_hold();
   const RecordRef record = static_cast<Record*>(grant.ticket)->held;
   std::stop_token token;
+  bool first = false;
   {
     const base::Mutex::Scoped lock{mutex_};
-    // NOLINTNEXTLINE(bugprone-unchecked-optional-access)
-    if (record->lost.has_value()) return record->lost->get_token();
-    std::stop_source source;
-    token = source.get_token();
-    record->lost = std::move(source);
-    std::erase_if(watched_holds_, [](const auto& hold) { return hold.expired(); });
-    watched_holds_.push_back(record);
+    if (!record->lost.has_value()) {
+      first = true;
+      record->lost.emplace();
+      std::erase_if(watched_holds_, [](const auto& hold) { return hold.expired(); });
+      watched_holds_.push_back(record);
+    }
+    token = record->lost->get_token();
   }
+  // Each time: who was stopped for longer than its session must not believe an old answer.
   if (session_->lost().stop_requested()) {
-    fire_lost(record);
-  } else {
+    if (!token.stop_requested()) fire_lost(record);
+    while (!token.stop_requested()) std::this_thread::yield();
+  } else if (first) {
     watch_hold(record);
   }
   return token;

@@ -94,7 +94,14 @@ void StoredSpace::retry_later(Txn txn) noexcept {
   {
     const base::Mutex::Scoped lock{mutex_};
     retries_.push_back(std::move(txn));
-    if (retries_.size() > 1) return;  // Somebody retries already.
+  }
+  start_retrying();
+}
+
+void StoredSpace::start_retrying() noexcept {
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    if (std::exchange(retrying_, true)) return;  // Somebody retries already.
   }
   enter();
   arm_retry();
@@ -114,30 +121,47 @@ void StoredSpace::arm_retry() noexcept {
   retry_watch_.swap(watch);
 }
 
+bool StoredSpace::retry_one() {
+  std::optional<Row> stray;
+  std::optional<Txn> txn;
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    if (!strays_.empty()) {
+      stray = strays_.front();
+    } else if (!retries_.empty()) {
+      txn = retries_.front();
+    } else {
+      retrying_ = false;
+      return false;
+    }
+  }
+  if (stray.has_value()) {
+    remove_stray(*stray);
+    const base::Mutex::Scoped lock{mutex_};
+    strays_.erase(strays_.begin());
+    return true;
+  }
+  store_->apply(*txn);
+  const base::Mutex::Scoped lock{mutex_};
+  retries_.erase(retries_.begin());
+  return true;
+}
+
 void StoredSpace::retry() noexcept {
   const InStore in_store;
-  for (;;) {
-    Txn txn;
-    {
-      const base::Mutex::Scoped lock{mutex_};
-      if (retries_.empty()) break;
-      txn = retries_.front();
+  try {
+    while (retry_one()) {
     }
-    try {
-      store_->apply(txn);
-    } catch (...) {
-      // What a lost session left is for others to remove, or for nobody.
-      if (!session_->lost().stop_requested()) {
-        arm_retry();
-        return;
-      }
-      const base::Mutex::Scoped lock{mutex_};
-      retries_.clear();
-      break;
+  } catch (...) {
+    // What a lost session left is for others to remove, or for nobody.
+    if (!session_->lost().stop_requested()) {
+      arm_retry();
+      return;
     }
     const base::Mutex::Scoped lock{mutex_};
-    retries_.erase(retries_.begin());
-    if (retries_.empty()) break;
+    retries_.clear();
+    strays_.clear();
+    retrying_ = false;
   }
   leave();
 }

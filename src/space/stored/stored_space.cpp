@@ -189,7 +189,7 @@ bool StoredSpace::append(Record& record, const Look& look, Txn txn, Look::Found&
   try {
     outcome = store_->apply(txn);
   } catch (const StoreError& error) {
-    if (error.unknown()) forget_stray(record);
+    if (error.unknown()) forget_stray(record.row);
     throw;
   }
   if (!outcome.committed) return false;
@@ -220,25 +220,34 @@ StoredSpace::View StoredSpace::append(Record& record) {
 }
 
 // The store does not know whether it took the ticket. Its number is not known either, but which
-// request of this session it was.
-void StoredSpace::forget_stray(const Record& record) noexcept {
+// request of this session it was. While that can't be read, it is tried again: a ticket that nobody
+// knows of would stand in everybody's way for as long as this process lives.
+void StoredSpace::forget_stray(const Row& row) noexcept {
   try {
-    Txn read;
-    read.reads.push_back(Range::prefix(here(record.row.claims.front())));
-    const Outcome outcome = store_->apply(read);
-    for (const Entry& entry : outcome.reads.front()) {
-      const Parsed parsed = parse_row(entry);
-      if (!parsed.row.has_value() || parsed.row->session != record.row.session ||
-          parsed.row->request != record.row.request) {
-        continue;
-      }
-      Record stray;
-      stray.row = *parsed.row;
-      stray.number = number_in(entry.key);
-      retry_later(removal(stray));
+    remove_stray(row);
+  } catch (...) {
+    {
+      const base::Mutex::Scoped lock{mutex_};
+      strays_.push_back(row);
     }
-  } catch (...) {  // NOLINT(bugprone-empty-catch)
-    // It can't be read either: the session's end takes the ticket along.
+    start_retrying();
+  }
+}
+
+void StoredSpace::remove_stray(const Row& row) {
+  Txn read;
+  read.reads.push_back(Range::prefix(here(row.claims.front())));
+  const Outcome outcome = store_->apply(read);
+  for (const Entry& entry : outcome.reads.front()) {
+    const Parsed parsed = parse_row(entry);
+    if (!parsed.row.has_value() || parsed.row->session != row.session ||
+        parsed.row->request != row.request) {
+      continue;
+    }
+    Record stray;
+    stray.row = *parsed.row;
+    stray.number = number_in(entry.key);
+    retry_later(removal(stray));
   }
 }
 

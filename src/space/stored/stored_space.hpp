@@ -116,7 +116,8 @@ class StoredSpace final : public detail::Backend {
   bool clear_away_any(const Look::Found& found, std::span<const Claim> claims, Token number,
                       std::vector<WatchFor>& otherwise);
   void give_up(const RecordRef& record) noexcept;
-  void forget_stray(const Record& record) noexcept;
+  void forget_stray(const Row& row) noexcept;
+  void remove_stray(const Row& row);
   void refuse_deadlock(const Record& record);
 
   // Waiting: stored_wait.cpp.
@@ -155,7 +156,9 @@ class StoredSpace final : public detail::Backend {
   [[nodiscard]] RecordRef take_back(const detail::Grant& grant) noexcept;
   class Moving;
   void retry_later(Txn txn) noexcept;
+  void start_retrying() noexcept;
   void retry() noexcept;
+  bool retry_one();  // False: there is nothing left.
   void arm_retry() noexcept;
 
   // The hold's own fate: stored_hold.cpp.
@@ -210,6 +213,8 @@ class StoredSpace final : public detail::Backend {
   bool swept_once_ TENURE_GUARDED_BY(mutex_) = false;
   std::vector<std::string> dead_ TENURE_GUARDED_BY(mutex_);  // Sessions to be swept.
   std::vector<Txn> retries_ TENURE_GUARDED_BY(mutex_);
+  std::vector<Row> strays_ TENURE_GUARDED_BY(mutex_);  // Tickets that may be there.
+  bool retrying_ TENURE_GUARDED_BY(mutex_) = false;
   std::unique_ptr<Watch> retry_watch_ TENURE_GUARDED_BY(mutex_);
   std::stop_callback<std::function<void()>> on_lost_;  // Last: it may run at once.
 };

@@ -11,6 +11,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -31,10 +32,10 @@ using namespace std::chrono_literals;
 constexpr auto poll_time = 10ms;
 constexpr int polls = 6000;
 
-sockaddr_in loopback(int port) {
+sockaddr_in address_of(const std::string& host, int port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ::inet_pton(AF_INET, host.c_str(), &address.sin_addr);
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   return address;
 }
@@ -46,9 +47,9 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return all;
 }
 
-bool accepts(int port) {
+bool accepts(const std::string& host, int port) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const sockaddr_in address = loopback(port);
+  const sockaddr_in address = address_of(host, port);
   const bool connected =
       ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   ::close(fd);
@@ -56,9 +57,9 @@ bool accepts(int port) {
 }
 
 // What GET /health of a server without TLS says.
-std::string ask_health(int port) {
+std::string ask_health(const std::string& host, int port) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const sockaddr_in address = loopback(port);
+  const sockaddr_in address = address_of(host, port);
   std::string text;
   const timeval limit{.tv_sec = 1, .tv_usec = 0};
   ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
@@ -75,16 +76,38 @@ std::string ask_health(int port) {
   return text;
 }
 
+const std::string directory_prefix = "tenure-etcd-";
+
+void remove_those_of_the_dead(const std::filesystem::path& parent) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator{parent, ignored}) {
+    const std::string name = entry.path().filename().string();
+    int pid = 0;
+    if (!name.starts_with(directory_prefix)) continue;
+    const char* const end = name.data() + name.size();
+    const auto number = std::from_chars(name.data() + directory_prefix.size(), end, pid);
+    if (number.ec != std::errc{} || number.ptr == end || *number.ptr != '-') continue;
+    if (pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH) {
+      std::filesystem::remove_all(entry.path(), ignored);
+    }
+  }
+}
+
 }  // namespace
 
 // In memory where that can be had: power loss is etcd's own business, and a sync of a disk at every
-// commit would make the suite much longer.
+// commit would make the suite much longer. The name says whose it is.
 Directory::Directory() {
   const std::filesystem::path memory = "/dev/shm";
   const bool in_memory = ::access(memory.c_str(), W_OK) == 0;
+  const std::filesystem::path parent = in_memory ? memory : std::filesystem::temp_directory_path();
+  static const bool swept = [&] {
+    remove_those_of_the_dead(parent);
+    return true;
+  }();
+  static_cast<void>(swept);
   std::string name =
-      ((in_memory ? memory : std::filesystem::temp_directory_path()) / "tenure-etcd-XXXXXX")
-          .string();
+      (parent / (directory_prefix + std::to_string(::getpid()) + "-XXXXXX")).string();
   if (::mkdtemp(name.data()) == nullptr) throw Error("no temporary directory");
   path_ = name;
 }
@@ -96,7 +119,7 @@ Directory::~Directory() {
 
 int free_port() {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = loopback(0);
+  sockaddr_in address = address_of("127.0.0.1", 0);
   socklen_t size = sizeof address;
   auto* const any = reinterpret_cast<sockaddr*>(&address);
   const bool bound = ::bind(fd, any, size) == 0 && ::getsockname(fd, any, &size) == 0;
@@ -138,7 +161,7 @@ Server::~Server() { kill(); }
 void Server::start() {
   const std::string scheme = options_.tls ? "https://" : "http://";
   const std::string client = scheme + endpoint();
-  const std::string peer = "http://127.0.0.1:" + std::to_string(options_.peer_port);
+  const std::string peer = "http://" + options_.host + ":" + std::to_string(options_.peer_port);
   std::vector<std::string> words = {
       "etcd",
       "--name=" + options_.name,
@@ -158,13 +181,18 @@ void Server::start() {
   if (pid_ != 0) return;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // A test that is ended from outside leaves none.
   if (::getppid() != parent) ::_exit(98);
+  if (options_.enter) options_.enter();
+  // What it has to say is in its log; some of it goes here whatever it is told.
+  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  ::dup2(nowhere, STDOUT_FILENO);
+  ::dup2(nowhere, STDERR_FILENO);
   ::execvp("etcd", arguments.data());
   ::_exit(127);
 }
 
 bool Server::ready() const {
-  if (options_.tls) return accepts(options_.client_port);
-  return ask_health(options_.client_port).find("\"true\"") != std::string::npos;
+  if (options_.tls) return accepts(options_.host, options_.client_port);
+  return ask_health(options_.host, options_.client_port).find("\"true\"") != std::string::npos;
 }
 
 void Server::await_ready() const {
@@ -178,10 +206,10 @@ void Server::await_ready() const {
 
 void Server::signal(int number) const { ::kill(pid_, number); }
 
-void Server::kill() {
+void Server::kill(int number) {
   const pid_t pid = std::exchange(pid_, 0);
   if (pid == 0) return;
-  ::kill(pid, SIGKILL);
+  ::kill(pid, number);
   ::waitpid(pid, nullptr, 0);
 }
 

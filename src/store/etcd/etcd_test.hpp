@@ -4,7 +4,9 @@
 
 #include <sys/types.h>
 
+#include <csignal>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,7 +14,7 @@
 
 namespace tenure::etcd {
 
-// A directory that goes with the object.
+// A directory that goes with the object; what a test that was killed left, the next one removes.
 class Directory {
  public:
   Directory();
@@ -37,10 +39,13 @@ class Server {
   struct Options {
     std::vector<std::string> words;  // More of its command line.
     std::string name = "one";
+    std::string host = "127.0.0.1";
     int client_port = free_port();
     int peer_port = free_port();
     std::string cluster;  // name=url,…; empty: it alone.
     bool tls = false;     // Clients must.
+    // Run by the new process first: to put it somewhere else.
+    std::function<void()> enter{};
   };
   Server() : Server(Options{}) {}
   explicit Server(Options options);
@@ -49,7 +54,7 @@ class Server {
   ~Server();
 
   [[nodiscard]] std::string endpoint() const {
-    return "127.0.0.1:" + std::to_string(options_.client_port);
+    return options_.host + ":" + std::to_string(options_.client_port);
   }
   [[nodiscard]] int port() const noexcept { return options_.client_port; }
   [[nodiscard]] std::string url(const std::string& prefix) const {
@@ -58,12 +63,13 @@ class Server {
   void start();  // Returns before it is ready.
   void await_ready() const;
   void signal(int number) const;
-  void kill();  // SIGKILL, and waits for it.
+  void kill(int number = SIGKILL);  // And waits for its end.
+  [[nodiscard]] bool runs() const noexcept { return pid_ != 0; }
+  [[nodiscard]] bool ready() const;
   // With its endpoint.
   std::string etcdctl(std::vector<std::string> words) const;
 
  private:
-  [[nodiscard]] bool ready() const;
   const Options options_;
   const Directory directory_;
   pid_t pid_ = 0;

@@ -1,0 +1,65 @@
+// cluster.hpp: three etcd servers, each on a machine of its own, and what can be done to them.
+//
+//   Cluster cluster{2};                               // With two more machines, for clients.
+//   museum::Process client{cluster.on(0, client())};
+//   cluster.node(cluster.leader()).kill();
+//
+// Machines of the network: 0 to 2 are the nodes, those behind them the clients'.
+//
+// Thread safety: none.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "store/etcd/etcd_test.hpp"
+#include "tests/cluster/network.hpp"
+#include "tests/museum/process.hpp"
+
+namespace tenure::cluster {
+
+class Cluster {
+ public:
+  static constexpr std::size_t nodes = 3;
+
+  explicit Cluster(std::size_t clients);  // All nodes are ready.
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
+  ~Cluster();
+
+  [[nodiscard]] etcd::Server& node(std::size_t index) { return *nodes_.at(index); }
+  [[nodiscard]] std::string url(const std::string& prefix) const;
+  // The body of a process, on a client's machine.
+  [[nodiscard]] museum::Process::Body on(std::size_t client, museum::Process::Body body) const;
+
+  // Who leads, as a majority sees it; waits until there is one.
+  [[nodiscard]] std::size_t leader() const;
+  [[nodiscard]] std::size_t follower() const { return (leader() + 1) % nodes; }
+
+  // Faults. A client is told by its machine.
+  void stop(std::size_t node);  // SIGSTOP
+  void cut_node(std::size_t one, std::size_t other) { network_.cut(one, other); }
+  void cut_off_node(std::size_t node);  // From the other nodes; clients reach it.
+  void cut_client(std::size_t client, std::size_t node) { network_.cut(nodes + client, node); }
+  void cut_off_client(std::size_t client) { network_.cut_off(nodes + client); }
+  // The client's questions get there, and the answers do not.
+  void lose_answers(std::size_t client, std::size_t node) { network_.lose(node, nodes + client); }
+  void heal_network() { network_.heal(); }
+  // All is well again: network, stopped nodes, dead nodes. Waits until every node is ready.
+  void heal();
+
+ private:
+  [[nodiscard]] etcd::Server::Options options(std::size_t index) const;
+
+  Network network_;
+  std::array<std::unique_ptr<etcd::Server>, nodes> nodes_;
+  std::array<bool, nodes> stopped_{};
+};
+
+// The cluster of this program, made by the first who asks, with this many machines for clients.
+inline constexpr std::size_t client_machines = 4;
+[[nodiscard]] Cluster& the_cluster();
+
+}  // namespace tenure::cluster

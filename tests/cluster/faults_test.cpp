@@ -1,0 +1,271 @@
+// A cluster of three and its clients, and one fault after the other. Whatever happens, no two hold
+// at once, tokens only go up, who loses a hold is told before another gets it, and who waits gets
+// in once all is well again.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "tests/cluster/client.hpp"
+#include "tests/cluster/cluster.hpp"
+
+namespace tenure::cluster {
+namespace {
+
+using namespace std::chrono_literals;
+using museum::Process;
+
+// So long that no hold is lost while a cluster finds a new leader, however busy the machine is.
+constexpr std::chrono::milliseconds long_lease = 120s;
+// Short, where it is to end.
+constexpr std::chrono::milliseconds short_lease = 3s;
+
+class ClusterFaults : public ::testing::Test {
+ protected:
+  ClusterFaults() { cluster.heal(); }
+  ~ClusterFaults() override { cluster.heal(); }
+
+  void open(const Process& client, std::chrono::milliseconds lease) const {
+    const std::string text = "open " + url + " " + std::to_string(lease.count());
+    std::string said;
+    while ((said = client.ask(text)) != "ok") ASSERT_TRUE(is_trouble(said)) << said;
+  }
+  void open_all(std::chrono::milliseconds lease = long_lease) const {
+    for (const Process* const client : {&one, &two, &three}) open(*client, lease);
+  }
+
+  // An error that a cluster in trouble may give: that there was no answer.
+  [[nodiscard]] static bool is_trouble(std::string_view said) {
+    return said.starts_with("error: etcd at ");
+  }
+  // What was asked before is answered; where that is an error, it is asked again.
+  void hear_holds(const Process& client, const std::string& path) {
+    std::string said = client.hear();
+    for (; said != "holds"; said = client.ask("lock " + path)) {
+      ASSERT_TRUE(is_trouble(said)) << said;
+      ++errors;
+    }
+    expect_newer(client, path);
+  }
+  void lock(const Process& client, const std::string& path) {
+    client.tell("lock " + path);
+    hear_holds(client, path);
+  }
+  // Of one path: of two, one that waited has the older number.
+  void expect_newer(const Process& client, const std::string& path) {
+    const std::uint64_t token = std::stoull(client.ask("token"));
+    EXPECT_GT(token, last_token[path]);
+    last_token[path] = token;
+  }
+  // A release that is not answered is made all the same, as soon as it can be.
+  void release(const Process& client) {
+    const std::string said = client.ask("release");
+    if (said == "yes") return;
+    EXPECT_TRUE(is_trouble(said)) << said;
+    ++errors;
+  }
+  static std::int64_t time(const Process& client, const std::string& what) {
+    return std::stoll(client.ask(what));
+  }
+  // Until there is one in the queue behind the holder: by a look past all faults.
+  void until_waiting(std::size_t tickets) {
+    while (count_tickets() < tickets) std::this_thread::sleep_for(10ms);
+  }
+  std::size_t count_tickets() {
+    const std::string text = cluster.node(cluster.leader())
+                                 .etcdctl({"get", "--prefix", prefix, "--keys-only", "-w", "json"});
+    // Tickets are the keys behind '\0' 'k' that are not of a session ('\3').
+    std::size_t tickets = 0;
+    for (std::size_t at = text.find("\"key\":\""); at != std::string::npos;
+         at = text.find("\"key\":\"", at + 1)) {
+      const std::string key = decoded(text.substr(at + 7, text.find('"', at + 7) - at - 7));
+      const std::size_t kind = prefix.size() + 1;
+      if (key.size() > kind + 1 && key[kind] == 'k' && key[kind + 1] != '\3') ++tickets;
+    }
+    return tickets;
+  }
+  static std::string decoded(const std::string& text) {
+    constexpr std::string_view digits =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    std::string bytes;
+    unsigned bits = 0;
+    int count = 0;
+    for (const char c : text) {
+      const std::size_t value = digits.find(c);
+      if (value == std::string_view::npos) break;
+      bits = bits << 6U | static_cast<unsigned>(value);
+      count += 6;
+      if (count < 8) continue;
+      count -= 8;
+      bytes.push_back(static_cast<char>(bits >> static_cast<unsigned>(count) & 0xffU));
+    }
+    return bytes;
+  }
+
+  // One holds, two waits; the fault strikes; nobody is told anything wrong, and both go on.
+  template <typename Fault>
+  void survive(const Fault& fault) {
+    lock(one, "book");
+    two.tell("lock book");
+    until_waiting(2);
+    fault();
+    EXPECT_EQ(one.ask("is lost"), "no");
+    lock(three, "other");
+    release(three);
+    EXPECT_EQ(one.ask("is lost"), "no");
+    release(one);
+    hear_holds(two, "book");
+    one.tell("lock book");
+    release(two);
+    hear_holds(one, "book");
+    release(one);
+  }
+
+  Cluster& cluster = the_cluster();
+  const std::string prefix = etcd::new_prefix();
+  const std::string url = cluster.url(prefix);
+  std::map<std::string, std::uint64_t> last_token;
+  int errors = 0;
+  const Process one{cluster.on(0, client())};
+  const Process two{cluster.on(1, client())};
+  const Process three{cluster.on(2, client())};
+};
+
+TEST_F(ClusterFaults, AFollowerIsKilled) {
+  open_all();
+  const std::size_t follower = cluster.follower();
+  survive([&] { cluster.node(follower).kill(); });
+  survive([&] { cluster.heal(); });
+}
+
+TEST_F(ClusterFaults, TheLeaderIsKilled) {
+  open_all();
+  survive([&] { cluster.node(cluster.leader()).kill(); });
+  survive([&] { cluster.heal(); });
+}
+
+// An orderly end gives other answers than a sudden one.
+TEST_F(ClusterFaults, EachNodeIsEndedAndStartedInTurn) {
+  open_all();
+  for (std::size_t node = 0; node < Cluster::nodes; ++node) {
+    survive([&] { cluster.node(node).kill(SIGTERM); });
+    cluster.heal();
+  }
+}
+
+TEST_F(ClusterFaults, TwoNodesAreKilled) {
+  open_all();
+  lock(one, "book");
+  two.tell("lock book");
+  until_waiting(2);
+  cluster.node(0).kill();
+  cluster.node(1).kill();
+  // No progress for anybody, and no wrong answer.
+  EXPECT_TRUE(is_trouble(three.ask("try other")));
+  EXPECT_TRUE(is_trouble(three.ask("try book")));
+  EXPECT_EQ(one.ask("is lost"), "no");
+  cluster.node(0).start();
+  release(one);
+  hear_holds(two, "book");
+  EXPECT_EQ(three.ask("try book"), "taken");
+  lock(three, "other");
+}
+
+TEST_F(ClusterFaults, TheLeaderIsCutOffFromTheOthers) {
+  open_all();
+  survive([&] { cluster.cut_off_node(cluster.leader()); });
+  survive([&] { cluster.heal(); });
+}
+
+TEST_F(ClusterFaults, TheLeaderIsStopped) {
+  open_all();
+  survive([&] { cluster.stop(cluster.leader()); });
+  survive([&] { cluster.heal(); });
+}
+
+TEST_F(ClusterFaults, AClientIsCutOffFromOneNode) {
+  open_all();
+  for (std::size_t node = 0; node < Cluster::nodes; ++node) {
+    // Both the one that holds and the one that waits.
+    survive([&] {
+      cluster.cut_client(0, node);
+      cluster.cut_client(1, node);
+    });
+    cluster.heal_network();
+  }
+}
+
+TEST_F(ClusterFaults, AClientIsCutOffFromAll) {
+  open(one, short_lease);
+  open(two, long_lease);
+  lock(one, "book");
+  two.tell("lock book");
+  until_waiting(2);
+  cluster.cut_off_client(0);
+  const std::int64_t lost = std::stoll(one.ask("until lost"));
+  hear_holds(two, "book");
+  EXPECT_LT(lost, time(two, "granted at"));
+  cluster.heal_network();
+  std::string said;
+  while (is_trouble(said = one.ask("write book late"))) {
+  }
+  EXPECT_EQ(said, "no");
+  EXPECT_EQ(two.ask("write book mine"), "yes");
+  EXPECT_EQ(one.ask("close"), "ok");
+  open(one, long_lease);
+  one.tell("lock book");
+  release(two);
+  hear_holds(one, "book");
+}
+
+TEST_F(ClusterFaults, AClientIsStoppedPastItsLease) {
+  open(one, short_lease);
+  open(two, long_lease);
+  lock(one, "book");
+  one.stop();
+  lock(two, "book");
+  one.tell("is lost");  // The first thing that it does.
+  one.go_on();
+  EXPECT_EQ(one.hear(), "yes");
+  EXPECT_EQ(one.ask("write book late"), "no");
+  EXPECT_EQ(two.ask("write book mine"), "yes");
+  EXPECT_EQ(one.ask("release"), "no");
+}
+
+// Their wall clocks are hours apart, and set while they hold and wait.
+TEST_F(ClusterFaults, ClocksOfClientsAreWrong) {
+  EXPECT_EQ(one.ask("wall 18000"), "ok");
+  EXPECT_EQ(two.ask("wall -18000"), "ok");
+  open_all();
+  for (int round = 0; round < 3; ++round) {
+    survive([&] {
+      EXPECT_EQ(one.ask("wall -36000"), "ok");
+      EXPECT_EQ(three.ask("wall 7200"), "ok");
+    });
+    EXPECT_EQ(one.ask("wall 36000"), "ok");
+    EXPECT_EQ(three.ask("wall -7200"), "ok");
+  }
+  EXPECT_EQ(errors, 0);
+  // A lease ends by the cluster's time.
+  EXPECT_EQ(three.ask("close"), "ok");
+  open(three, short_lease);
+  lock(three, "book");
+  EXPECT_EQ(three.ask("wall 36000"), "ok");
+  one.tell("lock book");
+  until_waiting(2);
+  EXPECT_EQ(three.ask("is lost"), "no");
+  three.stop();
+  hear_holds(one, "book");
+  three.go_on();
+  EXPECT_LT(time(three, "until lost") - time(three, "granted at"),
+            std::chrono::nanoseconds{24h}.count());
+  EXPECT_EQ(errors, 0);
+}
+
+}  // namespace
+}  // namespace tenure::cluster
