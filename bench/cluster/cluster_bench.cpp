@@ -32,6 +32,25 @@ int main(int argc, char** argv) {
       Question{.name = "etcd_handoff",
                .text = "from a release in etcd: to the grant in a process that waits",
                .ask = &in_time<ask_etcd_handoff>},
+      Question{.name = "etcd_waiters",
+               .text = "do hand-offs in etcd: slow down when 1,000 wait instead of 10?",
+               .ask = &in_time<ask_etcd_waiters>},
+      Question{.name = "postgres_uncontended",
+               .text = "lock + release of a free key in postgres:; how near to the least?",
+               .ask = &in_time<ask_postgres_uncontended>},
+      Question{
+          .name = "postgres_clients",
+          .text = "8 and 64 processes lock and release in postgres: at once; how many a second?",
+          .ask = &in_time<ask_postgres_clients>},
+      Question{.name = "postgres_handoff",
+               .text = "from a release in postgres: to the grant in a process that waits",
+               .ask = &in_time<ask_postgres_handoff>},
+      Question{.name = "postgres_waiters",
+               .text = "do hand-offs in postgres: slow down when 1,000 wait instead of 10?",
+               .ask = &in_time<ask_postgres_waiters>},
+      Question{.name = "postgres_listeners",
+               .text = "what do processes cost that only wait for something else in postgres:?",
+               .ask = &in_time<ask_postgres_listeners>},
   };
   return stored::supervised([&] { return run_program(argc, argv, questions); });
 }

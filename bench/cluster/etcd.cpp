@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "bench/cluster/questions.hpp"
 #include "bench/program.hpp"
 #include "bench/stored/server.hpp"
 #include "rpc.pb.h"
@@ -24,19 +23,22 @@ constexpr std::size_t ticket_bytes = 150;  // About what an entry of ours has.
 
 class EtcdctlLock final : public stored::Lock {
  public:
-  explicit EtcdctlLock(std::string endpoint) : endpoint_(std::move(endpoint)) {}
+  // NOLINTNEXTLINE(bugprone-easily-swappable-parameters)
+  EtcdctlLock(std::string endpoint, std::string key)
+      : endpoint_(std::move(endpoint)), key_(std::move(key)) {}
   EtcdctlLock(const EtcdctlLock&) = delete;
   EtcdctlLock& operator=(const EtcdctlLock&) = delete;
   ~EtcdctlLock() override {
     if (pid_ > 0) release();
   }
 
-  // It prints the key when it has it.
+  // It prints the key when it has it. Who stops reading then would end it by SIGPIPE in the middle
+  // of the line, and its lock would stay until its lease ends.
   void acquire() override {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
     const std::string at = "--endpoints=" + endpoint_;
-    const std::array<const char*, 5> words = {"etcdctl", at.c_str(), "lock", "bench", nullptr};
+    const std::array<const char*, 5> words = {"etcdctl", at.c_str(), "lock", key_.c_str(), nullptr};
     const std::array<const char*, 2> environment = {"ETCDCTL_API=3", nullptr};
     posix_spawn_file_actions_t actions{};
     ::posix_spawn_file_actions_init(&actions);
@@ -46,21 +48,23 @@ class EtcdctlLock final : public stored::Lock {
                        const_cast<char**>(environment.data()));
     ::posix_spawn_file_actions_destroy(&actions);
     ::close(ends[1]);
+    said_ = ends[0];
     char byte = 0;
-    const bool held = error == 0 && ::read(ends[0], &byte, 1) == 1;
-    ::close(ends[0]);
-    if (!held) throw std::runtime_error("etcdctl lock failed");
+    if (error != 0 || ::read(said_, &byte, 1) != 1) throw std::runtime_error("etcdctl lock failed");
   }
 
   void release() override {
     ::kill(pid_, SIGINT);
     ::waitpid(pid_, nullptr, 0);
+    ::close(said_);
     pid_ = 0;
   }
 
  private:
   std::string endpoint_;
+  std::string key_;
   pid_t pid_ = 0;
+  int said_ = -1;
 };
 
 }  // namespace
@@ -81,7 +85,10 @@ std::unique_ptr<etcd::Server> start_etcd(Report& report) {
   return server;
 }
 
-Space open_etcd_space(const std::string& url) { return open(etcd::open_etcd_alone(url)); }
+Opener etcd_opener(const etcd::Server& server) {
+  return
+      [&server](const std::string& name) { return open(etcd::open_etcd_alone(server.url(name))); };
+}
 
 void BarePair::operator()() const {
   etcd::pb::TxnRequest put;
@@ -97,8 +104,9 @@ void BarePair::operator()() const {
 
 bool has_etcdctl() { return stored::find_program("etcdctl").has_value(); }
 
-std::unique_ptr<stored::Lock> make_etcdctl_lock(const std::string& endpoint) {
-  return std::make_unique<EtcdctlLock>(endpoint);
+std::unique_ptr<stored::Lock> make_etcdctl_lock(const std::string& endpoint,
+                                                const std::string& key) {
+  return std::make_unique<EtcdctlLock>(endpoint, key);
 }
 
 }  // namespace tenure::bench::cluster

@@ -4,11 +4,11 @@
 #include <memory>
 #include <string>
 
+#include "bench/cluster/questions.hpp"
 #include "bench/ratio.hpp"
 #include "bench/stored/locks.hpp"
 #include "store/etcd/client.hpp"
 #include "store/etcd/etcd_test.hpp"
-#include "tenure/space.hpp"
 
 namespace tenure::bench::cluster {
 
@@ -16,12 +16,8 @@ namespace tenure::bench::cluster {
 // etcd is not installed, or there is one core only.
 [[nodiscard]] std::unique_ptr<etcd::Server> start_etcd(Report& report);
 
-[[nodiscard]] inline std::string etcd_url(const etcd::Server& server) {
-  return server.url("bench");
-}
-
-// With a connection of its own.
-[[nodiscard]] Space open_etcd_space(const std::string& url);
+// A prefix for each name.
+[[nodiscard]] Opener etcd_opener(const etcd::Server& server);
 
 // One put and one delete, each a transaction of its own, by the same client code as ours.
 class BarePair {
@@ -36,6 +32,7 @@ class BarePair {
 
 [[nodiscard]] bool has_etcdctl();
 // etcdctl lock: holds it for as long as the command runs.
-[[nodiscard]] std::unique_ptr<stored::Lock> make_etcdctl_lock(const std::string& endpoint);
+[[nodiscard]] std::unique_ptr<stored::Lock> make_etcdctl_lock(const std::string& endpoint,
+                                                              const std::string& key);
 
 }  // namespace tenure::bench::cluster

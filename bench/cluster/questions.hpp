@@ -4,17 +4,35 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <string>
 
 #include "bench/ratio.hpp"
 #include "bench/stored/questions.hpp"
+#include "tenure/space.hpp"
 
 namespace tenure::bench::cluster {
 
 inline constexpr std::size_t client_core = 0;
 inline constexpr std::size_t server_core = 1;
 
+// What a line says of where its clients were.
+[[nodiscard]] inline std::string on_cores(std::size_t of_clients) {
+  return of_clients == server_core ? ", one core" : "";
+}
+
+// A space of that name on the question's server, with connections of its own.
+using Opener = std::function<Space(const std::string& name)>;
+
 void ask_etcd_uncontended(Report& report);
 void ask_etcd_clients(Report& report);
 void ask_etcd_handoff(Report& report);
+void ask_etcd_waiters(Report& report);
+
+void ask_postgres_uncontended(Report& report);
+void ask_postgres_clients(Report& report);
+void ask_postgres_handoff(Report& report);
+void ask_postgres_waiters(Report& report);
+void ask_postgres_listeners(Report& report);
 
 }  // namespace tenure::bench::cluster

@@ -1,10 +1,12 @@
-// One client: a lock and its release, beside one put and one delete over the same connection.
+// One client: a lock and its release, beside the least that they are: one put and one delete over
+// the same connection, or one row that is inserted and deleted.
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
 
 #include "bench/cluster/etcd.hpp"
+#include "bench/cluster/postgres.hpp"
 #include "bench/cluster/questions.hpp"
 #include "bench/names.hpp"
 #include "bench/program.hpp"
@@ -14,9 +16,6 @@
 namespace tenure::bench::cluster {
 namespace {
 
-constexpr std::chrono::microseconds round_time{5'000};
-constexpr std::size_t rounds = 200;
-
 template <class Step>
 Race::Work repeat(Step step) {
   return [step](std::uint64_t operations) {
@@ -24,28 +23,74 @@ Race::Work repeat(Step step) {
   };
 }
 
+// A bar is for a client and a server with a core each.
+std::optional<Bar> bar_on(std::size_t core, Bar bar) {
+  return core == server_core ? std::nullopt : std::optional{bar};
+}
+
+void ask_etcd_on(Report& report, const etcd::Server& server, std::size_t core) {
+  pin_to_core(core);  // Threads of the store's are started where this one is.
+  const auto store = etcd::open_etcd_alone(server.url("uncontended"));
+  const Space space = open(store);
+  const Claim flat = book.exclusive();
+  const Claim third = book(3, "x").exclusive();
+  const Claim reader = book.shared();
+  Race race{report.effort(), std::chrono::milliseconds{5}};
+  const auto ours = race.add(repeat([&] { stored::lock_and_release(space, flat); }));
+  const auto deep = race.add(repeat([&] { stored::lock_and_release(space, third); }));
+  const auto shared = race.add(repeat([&] { stored::lock_and_release(space, reader); }));
+  const auto bare = race.add(repeat(BarePair{store->engine().client(), "bare"}));
+  race.run(200);
+
+  const Samples control = stored::in_us(race[bare]);
+  const Report::Side rival{.name = "bare put + delete", .samples = control, .unit = "us"};
+  const std::string where = on_cores(core);
+  report.compare("1 deep" + where, {"", stored::in_us(race[ours]), "us"}, rival,
+                 bar_on(core, at_most(1.15)));
+  report.compare("3 deep" + where, {"", stored::in_us(race[deep]), "us"}, rival);
+  report.compare("1 deep, shared" + where, {"", stored::in_us(race[shared]), "us"}, rival);
+}
+
+void ask_postgres_on(Report& report, const stored::Postgres& server, std::size_t core) {
+  pin_to_core(core);
+  const Space space = postgres_opener(server)("uncontended");
+  const Claim flat = book.exclusive();
+  const Claim third = book(3, "x").exclusive();
+  const BareRow row{server, "uncontended"};
+  const std::unique_ptr<stored::Lock> advisory = make_advisory_lock(server, 1);
+  Race race{report.effort(), std::chrono::milliseconds{20}};
+  const auto ours = race.add(repeat([&] { stored::lock_and_release(space, flat); }));
+  const auto deep = race.add(repeat([&] { stored::lock_and_release(space, third); }));
+  const auto bare = race.add(repeat([&] { row(); }));
+  const auto locks = race.add(repeat([&] {
+    advisory->acquire();
+    advisory->release();
+  }));
+  race.run(100);
+
+  const Samples control = stored::a_second(race[bare]);
+  const Samples own = stored::a_second(race[ours]);
+  const Report::Side rival{.name = "a bare row", .samples = control, .unit = "/s"};
+  const std::string where = on_cores(core);
+  report.compare("1 deep" + where, {"", own, "/s"}, rival, bar_on(core, at_least(0.8)));
+  report.compare("3 deep" + where, {"", stored::a_second(race[deep]), "/s"}, rival);
+  report.compare("1 deep" + where, {"", own, "/s"},
+                 {"pg_advisory_lock", stored::a_second(race[locks]), "/s"});
+}
+
 }  // namespace
 
 void ask_etcd_uncontended(Report& report) {
   const auto server = start_etcd(report);
   if (server == nullptr) return;
-  const auto store = etcd::open_etcd_alone(etcd_url(*server));
-  const Space space = open(store);
-  const Claim flat = book.exclusive();
-  const Claim third = book(3, "x").exclusive();
-  const Claim reader = book.shared();
-  Race race{report.effort(), round_time};
-  const auto ours = race.add(repeat([&] { stored::lock_and_release(space, flat); }));
-  const auto deep = race.add(repeat([&] { stored::lock_and_release(space, third); }));
-  const auto shared = race.add(repeat([&] { stored::lock_and_release(space, reader); }));
-  const auto bare = race.add(repeat(BarePair{store->engine().client(), "bare"}));
-  race.run(rounds);
+  for (const std::size_t core : {client_core, server_core}) ask_etcd_on(report, *server, core);
+}
 
-  const Samples control = stored::in_us(race[bare]);
-  const Report::Side rival{.name = "bare put + delete", .samples = control, .unit = "us"};
-  report.compare("1 deep", {"", stored::in_us(race[ours]), "us"}, rival, at_most(1.15));
-  report.compare("3 deep", {"", stored::in_us(race[deep]), "us"}, rival);
-  report.compare("1 deep, shared", {"", stored::in_us(race[shared]), "us"}, rival);
+void ask_postgres_uncontended(Report& report) {
+  const auto server = start_postgres(report);
+  if (server == nullptr) return;
+  BareRow::make_table(*server);
+  for (const std::size_t core : {client_core, server_core}) ask_postgres_on(report, *server, core);
 }
 
 }  // namespace tenure::bench::cluster

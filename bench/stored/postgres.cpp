@@ -13,6 +13,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A question may have more processes than the server takes by itself.
+constexpr int max_connections = 800;
+
 struct FreeResult {
   void operator()(PGresult* result) const noexcept { PQclear(result); }
 };
@@ -55,17 +58,24 @@ Postgres::Postgres(const fs::path& initdb, Disk disk) : port_(free_port()) {
   run(make);
 
   const fs::path program = fs::canonical(initdb).parent_path() / "postgres";
-  Command serve{.words = {program.string(), "-D", data, "-k", directory_.string(), "-h",
-                          "127.0.0.1", "-p", std::to_string(port_)},
-                .as_ordinary_user = true};
+  Command serve{
+      .words = {program.string(), "-D", data, "-k", directory_.string(), "-h", "127.0.0.1", "-p",
+                std::to_string(port_), "-c", "max_connections=" + std::to_string(max_connections)},
+      .as_ordinary_user = true};
   if (disk == Disk::ignored) serve.words.emplace_back("-F");
   // SIGQUIT: without a last checkpoint; the data goes anyway.
   server_ = std::make_unique<Server>(serve, SIGQUIT, [this] { return answers(); });
 }
 
-std::string Postgres::url() const {
-  return "postgres://bench@127.0.0.1:" + std::to_string(port_) +
-         "/postgres?sslmode=disable&gssencmode=disable";
+std::string Postgres::url(const std::string& database) const {
+  return "postgres://bench@127.0.0.1:" + std::to_string(port_) + "/" + database +
+         "?sslmode=disable&gssencmode=disable";
+}
+
+void Postgres::make_database(const std::string& name) const {
+  const std::unique_ptr<PGconn, Session::Disconnect> connection{PQconnectdb(url().c_str())};
+  const Result result{PQexec(connection.get(), ("CREATE DATABASE " + name).c_str())};
+  expect(connection.get(), result.get(), PGRES_COMMAND_OK);
 }
 
 bool Postgres::answers() const {

@@ -24,10 +24,11 @@ class Postgres {
     void unlock();
     [[nodiscard]] pid_t server() const noexcept;
 
-   private:
     struct Disconnect {
       void operator()(pg_conn* connection) const noexcept;
     };
+
+   private:
     void call(const char* statement);
 
     std::unique_ptr<pg_conn, Disconnect> connection_;
@@ -38,9 +39,11 @@ class Postgres {
   // Null where the server is not installed. Throws std::runtime_error where it does not start.
   [[nodiscard]] static std::unique_ptr<Postgres> start(Disk disk = Disk::ignored);
 
-  [[nodiscard]] Session over_tcp() const { return {"127.0.0.1", port_, 1}; }
+  [[nodiscard]] Session over_tcp(int key = 1) const { return {"127.0.0.1", port_, key}; }
   [[nodiscard]] Session over_unix_socket() const { return {directory_.string(), port_, 2}; }
-  [[nodiscard]] std::string url() const;  // For a store, over TCP.
+  // For a store, over TCP.
+  [[nodiscard]] std::string url(const std::string& database = "postgres") const;
+  void make_database(const std::string& name) const;
   [[nodiscard]] pid_t pid() const noexcept { return server_->pid(); }
 
  private:

@@ -21,7 +21,6 @@ void ask_foreign(Report& report);
 void ask_death(Report& report);
 void ask_writers(Report& report);
 void ask_idle(Report& report);
-void ask_postgres(Report& report);
 
 // Where processes run. Waking a core that sleeps costs more than most of what is measured, so every
 // question about several processes is asked in both.

@@ -50,9 +50,6 @@ int main(int argc, char** argv) {
       Question{.name = "idle",
                .text = "how often does a process run that only waits?",
                .ask = &on_disk<ask_idle>},
-      Question{.name = "postgres",
-               .text = "lock + release of a free key in postgres:; how near to the least?",
-               .ask = &on_disk<ask_postgres>},
   };
   return supervised([&] { return run_program(argc, argv, questions); });
 }

@@ -1,0 +1,81 @@
+#include "bench/cluster/postgres.hpp"
+
+#include <stdexcept>
+#include <utility>
+
+#include "bench/program.hpp"
+
+namespace tenure::bench::cluster {
+namespace {
+
+class AdvisoryLock final : public stored::Lock {
+ public:
+  explicit AdvisoryLock(stored::Postgres::Session session) : session_(std::move(session)) {}
+  void acquire() override { session_.lock(); }
+  void release() override { session_.unlock(); }
+
+ private:
+  stored::Postgres::Session session_;
+};
+
+}  // namespace
+
+std::unique_ptr<stored::Postgres> start_postgres(Report& report) {
+  static const std::size_t before_pinning = cores();
+  if (before_pinning < 2) {
+    report.note("not measured: client and server need a core each");
+    return nullptr;
+  }
+  pin_to_core(server_core);
+  auto server = stored::Postgres::start(stored::Postgres::Disk::synced);
+  pin_to_core(client_core);
+  if (server == nullptr) report.note("not measured: initdb is not installed");
+  return server;
+}
+
+Opener postgres_opener(const stored::Postgres& server, const std::string& database) {
+  return [url = server.url(database)](const std::string& name) {
+    return open(url + "&tenure_schema=" + name);
+  };
+}
+
+BareRow::Connection BareRow::connect(const stored::Postgres& server, const char* setting) {
+  Connection connection{PQconnectdb(server.url().c_str())};
+  if (PQstatus(connection.get()) != CONNECTION_OK) {
+    throw std::runtime_error(PQerrorMessage(connection.get()));
+  }
+  check(connection, PQexec(connection.get(), setting));
+  return connection;
+}
+
+void BareRow::check(const Connection& connection, PGresult* result) {
+  const ExecStatusType status = PQresultStatus(result);
+  PQclear(result);
+  if (status != PGRES_COMMAND_OK) throw std::runtime_error(PQerrorMessage(connection.get()));
+}
+
+void BareRow::make_table(const stored::Postgres& server) {
+  connect(server, "CREATE TABLE bare(key bytea PRIMARY KEY, value bytea NOT NULL)");
+}
+
+BareRow::BareRow(const stored::Postgres& server, const std::string& key)
+    : insert_(connect(server, "SET synchronous_commit=on")),
+      remove_(connect(server, "SET synchronous_commit=off")) {
+  const std::string insert =
+      "INSERT INTO bare VALUES ('" + key + "', repeat('x', 150)::bytea)";  // About as ours.
+  const std::string remove = "DELETE FROM bare WHERE key='" + key + '\'';
+  check(insert_, PQprepare(insert_.get(), "row", insert.c_str(), 0, nullptr));
+  check(remove_, PQprepare(remove_.get(), "row", remove.c_str(), 0, nullptr));
+}
+
+void BareRow::operator()() const {
+  for (const Connection* one : {&insert_, &remove_}) {
+    check(*one, PQexecPrepared(one->get(), "row", 0, nullptr, nullptr, nullptr, 0));
+  }
+}
+
+std::unique_ptr<stored::Lock> make_advisory_lock(const stored::Postgres& server, int key) {
+  return std::make_unique<AdvisoryLock>(server.over_tcp(key));
+}
+
+}  // namespace tenure::bench::cluster
