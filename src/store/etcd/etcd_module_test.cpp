@@ -58,7 +58,7 @@ TEST(EtcdModule, AStoreErrorOfTheModuleIsCaughtAsOne) {
 
 TEST(EtcdModule, AnUnknownOutcomeIsKnownToBeUnknown) {
   Server server;
-  const auto store = tenure::store(server.url("p") + "?timeout=1s");
+  const auto store = tenure::store(server.url("p") + "?timeout=3s");
   server.signal(SIGSTOP);
   Txn txn;
   txn.writes.push_back(Write::put("a", "1"));
