@@ -172,7 +172,7 @@ Result Connection::next(Limit limit, const std::function<bool()>& still_at_it) {
       if (!works && ready == 0) {
         throw Failed(target_->shown + ": no answer in time", "", true, true);
       }
-      until = Clock::now() + *limit;
+      if (limit) until = Clock::now() + *limit;
     }
     if (ready < 0 && errno != EINTR) throw Failed(target_->shown + ": poll failed", "", true, true);
     if (ready > 0 && PQconsumeInput(connection) == 0) fail(nullptr, true);
