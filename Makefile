@@ -54,7 +54,7 @@ fuzz: bootstrap ## Run each fuzzer for FUZZ_SECONDS (60)
 	@$(call siblings,asan)
 	@tools/fuzz.sh --all "$(FUZZ_SECONDS)"
 
-torture: build ## Kill processes and servers at random, check what was done; TORTURE_RUNS (10) of 30 s
+torture: build ## Kill processes and servers at random, and judge; TORTURE_RUNS (10) of 30 s each
 	@build/dev/tests/stress/stress --runs "$(TORTURE_RUNS)" --seconds "$(TORTURE_SECONDS)"
 	@build/dev/tests/faults_network_test --gtest_brief=1
 	@TENURE_FAULTS_RUNS="$(TORTURE_RUNS)" TENURE_FAULTS_SECONDS="$(TORTURE_SECONDS)" \

@@ -90,7 +90,7 @@ Fault crash_of_postgres(const char* name, int signal) {
 }
 
 TEST(Campaign, Postgres) {
-  TestServer& server = TestServer::instance();
+  const TestServer& server = TestServer::instance();
   std::vector<std::unique_ptr<TestSchema>> schemas;
   run_all("postgres", server.port(), [&](const Networks& networks, Campaign& campaign) {
     schemas.push_back(std::make_unique<TestSchema>());

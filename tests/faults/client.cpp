@@ -36,6 +36,9 @@ class Client {
     if (verb == "open") return open_space(what, std::stol(more));
     if (verb == "lock") return take(locker().lock(museum::claim_of(what)));
     if (verb == "try") return take(locker().try_lock(museum::claim_of(what)));
+    if (verb == "count") {
+      return std::to_string(space_->inspect(museum::claim_of(what).path).size());
+    }
     if (verb == "token") return std::to_string(hold_.token().value);
     if (verb == "key") return hex(hold_.guard().front().range.from);
     if (verb == "renew") return yes_or_no(hold_.renew());

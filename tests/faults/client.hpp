@@ -4,6 +4,7 @@
 //   lock PATH        "holds"
 //   try PATH         "holds" or "taken"
 //   limit NS         requests from now on have this max_hold; "ok"
+//   count PATH       how many tickets there are, of holders and waiters
 //   token            the hold's
 //   key              of the hold's own entry, in hexadecimal digits
 //   renew, release   "yes" or "no"

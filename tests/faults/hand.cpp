@@ -21,7 +21,7 @@ constexpr std::uint32_t places = 2;     // Of every semaphore.
 
 // A few paths, one below another, so that most conflict.
 Path some_path(stress::Random& random) {
-  const Path root = Path::of(one_in(random, 2) ? "a" : "b");
+  Path root = Path::of(one_in(random, 2) ? "a" : "b");
   if (one_in(random, 8)) return root;
   return root / Path::of(one_in(random, 2) ? "0" : "1");
 }
@@ -76,7 +76,8 @@ std::string Hand::take_all() {
   if (!hold) return "the whole space can't be had";
   prove(*hold, true);
   std::string left;
-  for (const TicketInfo& info : space_->inspect()) {
+  const std::vector<TicketInfo> all = space_->inspect();
+  for (const TicketInfo& info : all) {
     if (info.ticket.number != hold->token()) left += ' ' + std::to_string(info.ticket.number.value);
   }
   give_back(*std::move(hold));
@@ -85,7 +86,7 @@ std::string Hand::take_all() {
 
 bool Hand::reopen() {
   try {
-    space_.emplace(open(place_.store, {.label = "worker", .ttl = place_.lease}));
+    space_ = std::make_unique<Space>(open(place_.store, {.label = "worker", .ttl = place_.lease}));
     return true;
   } catch (const StoreError&) {
     return false;
@@ -127,11 +128,12 @@ std::optional<Hold> Hand::call(Way way, const std::vector<Claim>& claims) {
     const std::scoped_lock lock{mutex_};
     stop = stop_.get_token();
   }
+  const Space& space = *space_;
   switch (way) {
-    case Way::lock: return space_->lock(claims);
-    case Way::lock_stop: return space_->lock(claims, stop);
-    case Way::try_lock: return space_->try_lock(claims);
-    case Way::try_lock_for: return space_->try_lock_for(claims, 50ms);
+    case Way::lock: return space.lock(claims);
+    case Way::lock_stop: return space.lock(claims, stop);
+    case Way::try_lock: return space.try_lock(claims);
+    case Way::try_lock_for: return space.try_lock_for(claims, 50ms);
   }
   return std::nullopt;
 }

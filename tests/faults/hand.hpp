@@ -54,7 +54,7 @@ class Hand {
   Place place_;
   unsigned thread_;
   stress::Random random_;
-  std::optional<Space> space_;
+  std::unique_ptr<Space> space_;
   std::uint64_t request_ = 0;
   std::mutex mutex_;
   std::stop_source stop_;  // Of the request that is under way.

@@ -4,9 +4,12 @@
 
 #include <chrono>
 #include <csignal>
+#include <stop_token>
 #include <string>
 #include <string_view>
+#include <thread>
 
+#include "store/etcd/etcd_test.hpp"
 #include "store/postgres/server_test.hpp"
 #include "tests/faults/client.hpp"
 #include "tests/faults/proxy.hpp"
@@ -218,6 +221,36 @@ TEST_F(Alone, WhoIsCutOffIsToldAndItsLockPassesOn) {
   far.tell("lock book");
   EXPECT_EQ(near.ask("release"), "yes");
   EXPECT_EQ(far.hear(), "holds");
+}
+
+// Its questions get lost, and what its watch is told comes through: for gRPC such a connection is
+// well.
+TEST(EtcdNetwork, WhoOnlyHearsIsHeardOnAnotherConnection) {
+  const etcd::Server server;
+  const std::string prefix = '/' + etcd::new_prefix() + "?timeout=1s";
+  const Process far{client()};
+  const Process near{client()};
+  const Process busy{client()};
+  Proxy network{server.port()};
+  const std::string past = "open etcd://" + server.endpoint() + prefix + " 120000";
+  ASSERT_EQ(far.ask("open etcd://127.0.0.1:" + std::to_string(network.port()) + prefix + " 120000"),
+            "ok");
+  ASSERT_EQ(near.ask(past), "ok");
+  ASSERT_EQ(busy.ask(past), "ok");
+  ASSERT_EQ(near.ask("lock book"), "holds");
+  far.tell("lock book");
+  while (busy.ask("count book") != "2") {
+  }
+  network.swallow(Proxy::Way::to_server);
+  const std::jthread changes{[&busy](const std::stop_token& stop) {
+    while (!stop.stop_requested()) EXPECT_EQ(busy.ask("put other change"), "yes");
+  }};
+  EXPECT_EQ(near.ask("release"), "yes");
+  // Whether it got the lock by then or not: it asks until it is answered. The server stops talking
+  // to who never confirms that it has read, but that takes some forty questions.
+  std::string said = far.hear();
+  for (int i = 0; i < 20 && said.starts_with("error"); ++i) said = far.ask("try film");
+  EXPECT_EQ(said, "holds");
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ class InStore final : public Place {
 
 class InTable final : public Place {
  public:
+  // NOLINTNEXTLINE(bugprone-easily-swappable-parameters)
   InTable(const std::string& url, std::string schema)
       : connection_(PQconnectdb(url.c_str())), schema_(std::move(schema)) {}
 

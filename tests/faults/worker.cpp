@@ -61,11 +61,13 @@ int run(const std::vector<std::string>& words) {
   }
   stress::Random random{std::stoull(words.at(4))};
   std::vector<std::unique_ptr<Hand>> hands;
+  hands.reserve(threads);
   for (unsigned thread = 0; thread < threads; ++thread) {
     hands.push_back(std::make_unique<Hand>(place, thread, random()));
   }
   std::atomic<bool> stopping = false;
   std::vector<std::jthread> running;
+  running.reserve(threads);
   for (const auto& hand : hands) {
     running.emplace_back([&stopping, &hand] {
       while (!stopping.load()) hand->round();

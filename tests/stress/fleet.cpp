@@ -5,10 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstring>
+#include <cerrno>
+#include <system_error>
 #include <utility>
-
-#include "tenure/error.hpp"
 
 namespace tenure::stress {
 
@@ -36,6 +35,7 @@ void Fleet::start(std::size_t slot, const std::vector<std::string>& more) {
   std::vector<std::string> words = {program_, directory_, worker.name, std::to_string(slot)};
   words.insert(words.end(), more.begin(), more.end());
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   const pid_t driver = ::getpid();
@@ -45,10 +45,10 @@ void Fleet::start(std::size_t slot, const std::vector<std::string>& more) {
   sigset_t before;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
-  ::sigprocmask(SIG_BLOCK, &signals, &before);
+  ::pthread_sigmask(SIG_BLOCK, &signals, &before);
   worker.pid = ::fork();
-  if (worker.pid != 0) ::sigprocmask(SIG_SETMASK, &before, nullptr);
-  if (worker.pid < 0) throw Error("can't fork: " + std::string{std::strerror(errno)});
+  if (worker.pid != 0) ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (worker.pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (worker.pid != 0) return;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (enter_) enter_(slot);

@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto connect_limit = 1s;  // For one endpoint, where there are others.
+constexpr auto connect_limit = 1s;  // For one endpoint: there are others.
 constexpr auto first_pause = 5ms;   // Before a request that the server did not take.
 constexpr auto longest_pause = 200ms;
 constexpr int keepalive_ms = 10'000;  // etcd ends connections that ask more often than every 5 s.
@@ -136,12 +136,12 @@ void throw_status(const grpc::Status& status, const Address& address, bool unkno
 }
 
 Client::Parts::Parts(Address where)
-    : address(std::move(where)), endpoints(address.endpoints.size()) {
+    : address(std::move(where)), endpoints(std::max<std::size_t>(address.endpoints.size(), 2)) {
   be_quiet();
   const auto secret = credentials(address);
   for (std::size_t i = 0; i < endpoints.size(); ++i) {
     Endpoint& one = endpoints[i];
-    one.name = address.endpoints[i];
+    one.name = address.endpoints[i % address.endpoints.size()];
     one.channel = grpc::CreateCustomChannel(one.name, secret, arguments());
     one.kv = pb::KV::NewStub(one.channel);
     one.watch = pb::Watch::NewStub(one.channel);
@@ -162,8 +162,7 @@ Client::Parts::Endpoint* Client::Parts::connect(Deadline deadline) {
     if (one.channel->GetState(true) == GRPC_CHANNEL_READY) return &one;
     const Deadline now = Clock::now();
     if (now >= deadline) return nullptr;
-    const Deadline limit =
-        endpoints.size() == 1 ? deadline : std::min(deadline, now + connect_limit);
+    const Deadline limit = std::min(deadline, now + connect_limit);
     if (one.channel->WaitForConnected(wall(limit))) return &one;
     leave(one);
   }

@@ -56,6 +56,9 @@ struct Client::Parts {
   [[nodiscard]] std::string why_unreachable();
 
   const Address address;
+  // One that is alone is there twice: when calls get no answer on a connection that looks well,
+  // they go on with another. gRPC gives none up that anything comes from, be it only what a watch
+  // is told.
   std::vector<Endpoint> endpoints;
   std::atomic<std::size_t> current = 0;
 

@@ -89,7 +89,8 @@ Client::Seconds Client::keep_alive(std::int64_t lease, const std::string& key,
 
 std::vector<Client::Status> Client::status() {
   std::vector<Status> all;
-  for (Parts::Endpoint& endpoint : parts_->endpoints) {
+  for (std::size_t i = 0; i < address().endpoints.size(); ++i) {
+    Parts::Endpoint& endpoint = parts_->endpoints[i];
     Status& one = all.emplace_back();
     one.endpoint = endpoint.name;
     grpc::ClientContext context;
