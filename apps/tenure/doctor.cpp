@@ -72,6 +72,25 @@ void examine_file(const SpaceChoice& choice, Report& report) {
   }
 }
 
+// What a server's settings mean for locks, where that is not what people expect.
+void examine_server(Report& report) {
+  const auto is = [&](std::string_view name, std::string_view value) {
+    return std::ranges::any_of(
+        report.facts, [&](const Fact& fact) { return fact.name == name && fact.value == value; });
+  };
+  if (is("fsync", "off")) {
+    report.notes.emplace_back(
+        "the server has fsync=off: if its machine crashes, locks that are held are lost, and "
+        "tokens "
+        "may come again");
+  }
+  if (is("pooler", "yes")) {
+    report.notes.emplace_back(
+        "a pooler of transactions is in between: who waits reads once a second instead of being "
+        "told; a direct connection, or a pooler of sessions, hands over at once");
+  }
+}
+
 void examine_clock(Store& store, Report& report) {
   const Instant now = store.now();
   const auto difference =
@@ -165,6 +184,7 @@ Report examine(const SpaceChoice& choice) {
   const std::shared_ptr<Store> store = open_existing_store(choice);
   report.facts = store->facts();
   examine_file(choice, report);
+  examine_server(report);
   examine_clock(*store, report);
   examine_sessions(*store, report);
   try {

@@ -94,6 +94,39 @@ bool is_cut(const grpc::Status& status) {
          status.error_code() == grpc::StatusCode::INTERNAL;
 }
 
+// What gRPC puts before it is the same each time, and is no news.
+std::string reason(const grpc::Status& status) {
+  std::string text = status.error_message();
+  constexpr std::string_view before = "last error: ";
+  if (const std::size_t at = text.find(before); at != std::string::npos) {
+    text.erase(0, at + before.size());
+  }
+  return text;
+}
+
+// For an endpoint that could not be connected to.
+std::string advice(const grpc::Status& status, bool tls) {
+  if (says(status, "certificate verify failed")) {
+    return "its certificate is not trusted: check that it has not expired, that it is for this "
+           "host, and that ca= names the certificate of who signed it";
+  }
+  if (says(status, "DNS resolution failed")) return "check the host's name in the URL";
+  if (says(status, "refused")) return "check host and port, and that etcd runs and listens there";
+  if (says(status, "handshake failed") || says(status, "Ssl")) {
+    return "check TLS: whether it asks for a certificate of this client's (cert=, key=), and ca=";
+  }
+  if (says(status, "Socket closed") || says(status, "reset by peer")) {
+    return tls ? "it ended the connection at once: it may have no TLS (etcd://), or ask for a "
+                 "certificate of this client's (cert=, key=)"
+               : "it ended the connection at once: it may want TLS (etcds://)";
+  }
+  return "check host, port, TLS, and that it runs";
+}
+
+std::string who(const Address& address) {
+  return address.user.empty() ? "anybody without a user" : "the user '" + address.user + "'";
+}
+
 }  // namespace
 
 void throw_status(const grpc::Status& status, const Address& address, bool unknown) {
@@ -114,15 +147,20 @@ void throw_status(const grpc::Status& status, const Address& address, bool unkno
                      "(etcdctl compact, defrag, alarm disarm), and turn auto-compaction on");
   }
   if (says(status, "permission denied")) {
-    throw StoreError(where + "the user '" + address.user +
-                     "' may not read and write the prefix: grant it (etcdctl role "
-                     "grant-permission --prefix=true)");
+    throw StoreError(where + who(address) + " may not read and write the prefix '" +
+                     address.prefix +
+                     "': grant it (etcdctl role grant-permission ROLE --prefix=true readwrite " +
+                     address.prefix + ")");
+  }
+  if (says(status, "authentication is not enabled")) {
+    throw StoreError(where +
+                     "the URL has a user, and etcd has none: leave it out, or turn "
+                     "authentication on (etcdctl auth enable)");
   }
   if (says(status, "authentication failed") || says(status, "user name is empty") ||
-      says(status, "user name not found") || says(status, "authentication is not enabled") ||
-      token_expired(status)) {
-    throw StoreError(where + "it does not let the user '" + address.user +
-                     "' in: check user and password (" + status.error_message() + ")");
+      says(status, "user name not found") || token_expired(status)) {
+    throw StoreError(where + "it does not let " + who(address) + " in: check user and password (" +
+                     status.error_message() + ")");
   }
   if (unknown) {
     throw StoreError(
@@ -217,10 +255,11 @@ void Client::Parts::forget_token(const std::string& used) {
 std::string Client::Parts::why_unreachable() {
   Endpoint& one = endpoints[current.load()];
   grpc::ClientContext context;
-  context.set_deadline(wall(Clock::now() + connect_limit));
+  context.set_deadline(wall(Clock::now() + (2 * connect_limit)));
   pb::StatusResponse response;
   const grpc::Status status = one.maintenance->Status(&context, {}, &response);
-  return one.name + ": " + (status.ok() ? "it answers again" : status.error_message());
+  if (status.ok()) return "try again (" + one.name + ": it answers now)";
+  return advice(status, address.tls) + " (" + one.name + ": " + reason(status) + ")";
 }
 
 bool Client::Parts::try_again(Kind kind, const grpc::Status& status, const Endpoint& endpoint) {
@@ -239,9 +278,7 @@ void Client::Parts::call(Kind kind, std::chrono::milliseconds limit, const Call&
   for (std::chrono::milliseconds pause = first_pause;;) {
     Endpoint* const endpoint = connect(deadline);
     if (endpoint == nullptr) {
-      throw StoreError("etcd at " + address.text() +
-                       " can't be reached: check host, port, TLS and that it runs (" +
-                       why_unreachable() + ")");
+      throw StoreError("etcd at " + address.text() + " can't be reached: " + why_unreachable());
     }
     grpc::ClientContext context;
     grpc::Status status;

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <tuple>
 #include <utility>
@@ -31,20 +32,60 @@ struct Pointers {
   std::vector<const char*> values;
 };
 
-NoConnection refused(const Target& target, const Pointers& pointers, const std::string& reason) {
-  const std::string start = "no connection to " + target.shown + ": " + reason;
-  switch (PQpingParams(pointers.names.data(), pointers.values.data(), 0)) {
-    case PQPING_OK:
-      return {start +
-                  ". A server is there: check user, password, database, TLS, and that it is "
-                  "the primary and has connections left",
-              false};
-    case PQPING_REJECT:
-      return {start + ". The server is starting or stopping: try again in a moment", true};
-    case PQPING_NO_RESPONSE:
-      return {start + ". Check host and port, and that the server runs and can be reached", false};
-    default: return {start + ". Check the parameters of the URL", false};
+struct Advice {
+  const char* when;  // What libpq or the server says has this in it.
+  const char* what;
+};
+
+// libpq tells what went wrong in words only, so these are looked for; where none is found, for a
+// server of another language say, what PQping finds decides.
+constexpr std::array<Advice, 14> advices = {{
+    {"no pg_hba.conf entry",
+     "Give the server's pg_hba.conf a line for this user, database and address"},
+    {"password", "Check user and password: in the URL, in ~/.pgpass or in PGPASSFILE"},
+    {"role \"", "Check the user in the URL, or make it with CREATE ROLE … LOGIN"},
+    {"database \"", "Check the database in the URL, or make it with CREATE DATABASE"},
+    {"read-only",
+     "It takes no writes: name the primary, or all hosts (the first that takes writes is used), "
+     "and "
+     "check default_transaction_read_only"},
+    {"certificate verify failed",
+     "The server's certificate is not trusted: check that it has not expired, and that "
+     "sslrootcert= "
+     "names the certificate of who signed it"},
+    {"root certificate file",
+     "Name the certificate of who signed the server's with sslrootcert=, or put it there"},
+    {"does not match host name",
+     "Use the name that the server's certificate is for, or have it made for this one"},
+    {"does not support SSL", "Turn TLS on at the server (ssl=on), or ask for less with sslmode="},
+    {"SSL", "Check the parameters of TLS (sslmode, sslrootcert, sslcert, sslkey)"},
+    {"too many clients", "Raise max_connections, or put a pooler in front"},
+    {"connection slots", "Raise max_connections, or put a pooler in front"},
+    {"translate host name", "Check the host's name in the URL"},
+    {"onnection refused", "Check host and port, and that the server runs and listens there"},
+}};
+
+NoConnection refused(const Target& target, const Pointers& pointers, std::string reason) {
+  reason.erase(std::min(reason.find("; Is the server running"), reason.size()));
+  while (reason.ends_with('.')) reason.pop_back();
+  const std::string start = "no connection to " + target.shown + ": " + reason + ". ";
+  const PGPing ping = PQpingParams(pointers.names.data(), pointers.values.data(), 0);
+  if (ping == PQPING_REJECT) {
+    return {start + "The server is starting or stopping: try again in a moment", true};
   }
+  for (const Advice& one : advices) {
+    if (reason.contains(one.when)) return {start + one.what, false};
+  }
+  if (ping == PQPING_OK) {
+    return {start +
+                "A server is there: check user, password, database, TLS, and that it is the "
+                "primary and has connections left",
+            false};
+  }
+  return {start + (ping == PQPING_NO_RESPONSE
+                       ? "Check host and port, and that the server runs and can be reached"
+                       : "Check the parameters of the URL"),
+          false};
 }
 
 constexpr int last_wait_ms = 500;

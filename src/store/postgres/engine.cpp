@@ -42,8 +42,13 @@ bool is_cut_off(const Failed& failed) {
 
 std::string advice(const Failed& failed) {
   const std::string_view state = failed.state();
-  if (state == "42501") return ": grant this user what it needs, or use another";
-  if (state == "25006") return ": it takes no writes; connect to the primary";
+  if (state == "42501") {
+    return ": grant this user USAGE on the schema, SELECT, INSERT, UPDATE and DELETE on its tables "
+           "and EXECUTE on its routines, or use another user";
+  }
+  if (state == "25006") {
+    return ": it takes no writes: connect to the primary, and check default_transaction_read_only";
+  }
   if (state.starts_with("53")) return ": the server is short of room or connections";
   if (state == "3F000" || state == "42883" || state == "42P01") {
     return ": the schema is gone or not whole; start again, and it is made anew";

@@ -52,8 +52,8 @@ void make_once(Connection& connection, const Target& target) {
     if (!failed.broken()) connection.execute("ROLLBACK");
     if (failed.state() != "42501") throw;
     throw StoreError(std::string{failed.what()} + ": let somebody who may run CREATE SCHEMA " +
-                     target.quoted_schema() +
-                     " AUTHORIZATION this user, or name another schema with tenure_schema=");
+                     target.quoted_schema() + " AUTHORIZATION \"" + PQuser(connection.get()) +
+                     "\", or name another schema with tenure_schema=");
   }
 }
 
