@@ -155,7 +155,11 @@ TEST_P(Network, FailsWhileItReleases) {
 // Nobody waits for the answer of a drop.
 TEST_P(Network, FailsWhileItDrops) {
   for (int round = 0; round < 2; ++round) {
-    ASSERT_EQ(far.ask("lock book"), "holds");
+    // Who first needs a connection that is broken may not know what became of its request: the drop
+    // of the last round may have got through before that.
+    std::string said = far.ask("lock book");
+    while (said.find("is not known") != std::string::npos) said = far.ask("lock book");
+    ASSERT_EQ(said, "holds");
     near.tell("lock book");
     until_waits();
     network.delay(std::chrono::milliseconds{round * 10});
