@@ -173,6 +173,12 @@ void throw_status(const grpc::Status& status, const Address& address, bool unkno
   throw StoreError(where + status.error_message());
 }
 
+gpr_timespec for_grpc(std::chrono::steady_clock::time_point deadline) noexcept {
+  const std::chrono::nanoseconds left = deadline - std::chrono::steady_clock::now();
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_nanos(left.count(), GPR_TIMESPAN));
+}
+
 Client::Parts::Parts(Address where) : address(std::move(where)) {
   be_quiet();
   const auto secret = credentials(address);
@@ -197,18 +203,18 @@ Client::Parts::Endpoint* Client::Parts::connect(Deadline deadline) {
   for (;;) {
     Endpoint& one = endpoints[current.load()];
     if (one.channel->GetState(true) == GRPC_CHANNEL_READY) return &one;
-    const Deadline now = std::chrono::system_clock::now();
+    const Deadline now = Clock::now();
     if (now >= deadline) return nullptr;
     const Deadline limit =
         endpoints.size() == 1 ? deadline : std::min(deadline, now + connect_limit);
-    if (one.channel->WaitForConnected(limit)) return &one;
+    if (one.channel->WaitForConnected(for_grpc(limit))) return &one;
     leave(one);
   }
 }
 
 bool Client::Parts::prepare(Endpoint& endpoint, grpc::ClientContext& context, Deadline deadline,
                             grpc::Status& status) {
-  context.set_deadline(deadline);
+  context.set_deadline(for_grpc(deadline));
   if (address.user.empty()) return true;
   std::string known;
   {
@@ -217,7 +223,7 @@ bool Client::Parts::prepare(Endpoint& endpoint, grpc::ClientContext& context, De
   }
   if (known.empty()) {
     grpc::ClientContext asking;
-    asking.set_deadline(deadline);
+    asking.set_deadline(for_grpc(deadline));
     pb::AuthenticateRequest request;
     request.set_name(address.user);
     request.set_password(address.password);
@@ -241,7 +247,7 @@ void Client::Parts::forget_token(const std::string& used) {
 std::string Client::Parts::why_unreachable() {
   Endpoint& one = endpoints[current.load()];
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + 2 * connect_limit);
+  context.set_deadline(for_grpc(Clock::now() + (2 * connect_limit)));
   pb::StatusResponse response;
   const grpc::Status status = one.maintenance->Status(&context, {}, &response);
   if (status.ok()) return "try again (" + one.name + ": it answers now)";
@@ -259,7 +265,7 @@ bool Client::Parts::try_again(Kind kind, const grpc::Status& status, const Endpo
 }
 
 void Client::Parts::call(Kind kind, std::chrono::milliseconds limit, const Call& rpc) {
-  const Deadline deadline = std::chrono::system_clock::now() + limit;
+  const Deadline deadline = Clock::now() + limit;
   bool new_token = false;
   for (std::chrono::milliseconds pause = first_pause;;) {
     Endpoint* const endpoint = connect(deadline);
@@ -269,7 +275,7 @@ void Client::Parts::call(Kind kind, std::chrono::milliseconds limit, const Call&
     grpc::ClientContext context;
     grpc::Status status;
     if (!prepare(*endpoint, context, deadline, status)) {
-      if (!is_cut(status) || std::chrono::system_clock::now() >= deadline) {
+      if (!is_cut(status) || Clock::now() >= deadline) {
         throw_status(status, address, false);
       }
       leave(*endpoint);
@@ -287,7 +293,7 @@ void Client::Parts::call(Kind kind, std::chrono::milliseconds limit, const Call&
         continue;
       }
       const bool again = try_again(kind, status, *endpoint);
-      if (!again || std::chrono::system_clock::now() + pause >= deadline) {
+      if (!again || Clock::now() + pause >= deadline) {
         throw_status(status, address,
                      kind == Kind::change && is_cut(status) && !was_not_taken(status));
       }

@@ -17,8 +17,13 @@
 
 namespace tenure::etcd {
 
+// A moment as gRPC takes it.
+[[nodiscard]] gpr_timespec for_grpc(std::chrono::steady_clock::time_point deadline) noexcept;
+
 struct Client::Parts {
-  using Deadline = std::chrono::system_clock::time_point;
+  // Not wall time: that may be set while a call is under way.
+  using Clock = std::chrono::steady_clock;
+  using Deadline = Clock::time_point;
   struct Endpoint {
     std::string name;
     std::shared_ptr<grpc::Channel> channel;

@@ -84,8 +84,8 @@ std::vector<Client::Status> Client::status() {
     grpc::ClientContext context;
     grpc::Status status;
     pb::StatusResponse response;
-    const auto deadline = std::chrono::system_clock::now() + parts_->address.timeout;
-    endpoint.channel->WaitForConnected(deadline);
+    const auto deadline = Parts::Clock::now() + parts_->address.timeout;
+    endpoint.channel->WaitForConnected(for_grpc(deadline));
     if (parts_->prepare(endpoint, context, deadline, status)) {
       status = endpoint.maintenance->Status(&context, {}, &response);
     }
@@ -138,7 +138,7 @@ bool Client::Changes::open(Client& client, const std::string& from, const std::s
   self.end();
   if (!self.begin()) return false;
   Parts& parts = *client.parts_;
-  const auto deadline = std::chrono::system_clock::now() + std::chrono::seconds{1};
+  const auto deadline = Parts::Clock::now() + std::chrono::seconds{1};
   Parts::Endpoint* const endpoint = parts.connect(deadline);
   if (endpoint == nullptr) {
     self.error = "no endpoint can be reached";
@@ -150,7 +150,7 @@ bool Client::Changes::open(Client& client, const std::string& from, const std::s
     parts.leave(*endpoint);
     return false;
   }
-  self.own->set_deadline(std::chrono::system_clock::time_point::max());
+  self.own->set_deadline(gpr_inf_future(GPR_CLOCK_MONOTONIC));
   self.own->AddMetadata(require_leader, "true");
   self.stream = endpoint->watch->Watch(self.own.get());
   pb::WatchRequest request;
