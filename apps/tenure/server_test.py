@@ -180,8 +180,8 @@ def etcd_user_errors(space):
     with running(Etcd(space.file("server"))) as server:
         server.ctl("user", "add", "root:toor")
         server.ctl("user", "grant-role", "root", "root")
-        for role, what, prefix in (("elsewhere", "readwrite", "other"), ("looking", "read", "locks"),
-                                   ("locking", "readwrite", "locks")):
+        for role, what, prefix in (("elsewhere", "readwrite", "other"),
+                                   ("looking", "read", "locks"), ("locking", "readwrite", "locks")):
             server.ctl("role", "add", role)
             server.ctl("role", "grant-permission", role, "--prefix=true", what, prefix)
             server.ctl("user", "add", f"{role}:{SECRET}")
@@ -191,7 +191,8 @@ def etcd_user_errors(space):
         report = doctor(space, server.url(f"locking:{SECRET}@"))
         assert report["facts"]["user"] == "locking", report
         expect_error(space, server.url(), "without a user", "check user and password")
-        expect_error(space, server.url(f"locking:{SECRET}x@"), "'locking'", "check user and password")
+        expect_error(space, server.url(f"locking:{SECRET}x@"), "'locking'",
+                     "check user and password")
         expect_error(space, server.url(f"nobody:{SECRET}@"), "'nobody'", "check user and password")
         for who in ("elsewhere", "bare"):
             expect_error(space, server.url(f"{who}:{SECRET}@"), f"'{who}' may not read and write",
@@ -210,7 +211,10 @@ def etcd_tls_errors(space):
     def url(server, authority, timeout="2s"):
         return server.url(more=f"&ca={keys.cert(authority)}", scheme="etcds", timeout=timeout)
 
-    with running(Etcd(space.file("server"), tls=(keys.cert("server"), keys.key("server")))) as server:
+    def start(name):
+        return running(Etcd(space.file(name), tls=(keys.cert(name), keys.key(name))))
+
+    with start("server") as server:
         assert doctor(space, url(server, "ca", "10s"))["facts"]["tls"] == "yes"
         expect_no_connection(space, url(server, "stranger"), "certificate is not trusted", "ca=")
         expect_no_connection(space, server.url(scheme="etcds", timeout="2s"),
@@ -218,7 +222,7 @@ def etcd_tls_errors(space):
         expect_error(space, server.url(more="&ca=/nowhere", scheme="etcds"), "/nowhere",
                      "check the path", where="etcd")
         expect_no_connection(space, server.url(timeout="2s"), "it may want TLS (etcds://)")
-    with running(Etcd(space.file("expired"), tls=(keys.cert("expired"), keys.key("expired")))) as old:
+    with start("expired") as old:
         expect_no_connection(space, url(old, "ca"), "certificate is not trusted", "has not expired")
 
 

@@ -1,5 +1,6 @@
-"""Servers that tests of the program start for themselves, on free ports of the loopback: PostgreSQL,
-etcd and PgBouncer, with keys and certificates where they need some. All end with the test.
+"""Servers that tests of the program start for themselves, on free ports of the loopback:
+PostgreSQL, etcd and PgBouncer, with keys and certificates where they need some. All end with the
+test.
 """
 import contextlib
 import ctypes

@@ -142,6 +142,30 @@ TEST_P(NetworkMuseum, M21_AClientsWallClockDecidesNothing) {
   }
 }
 
+// Set while a call is under way, it makes that neither longer nor shorter.
+TEST(EtcdMuseum, M21_AWallClockThatIsSetBackDelaysNoAnswer) {
+  etcd::Server server;
+  const Process asking{[](const Line& line) {
+    const std::shared_ptr<Store> used = store(line.hear().value());
+    used->apply({});
+    line.say("open");
+    static_cast<void>(line.hear());
+    std::jthread setting{[] {
+      std::this_thread::sleep_for(500ms);  // It is under way by then, or begins behind: as good.
+      move_wall_clock(-24h);
+    }};
+    try {
+      used->apply({});
+      line.say("answered");
+    } catch (const StoreError&) {
+      line.say("told");
+    }
+  }};
+  ASSERT_EQ(asking.ask(server.url("museum") + "?timeout=3s"), "open");
+  server.kill();
+  EXPECT_EQ(asking.ask("go"), "told") << "and not in a day";
+}
+
 // The server's own wall clock is what PostgreSQL has: put forward, it ends sessions early. What
 // that does is no more than what a pause does: the holder is told, and its late write is refused.
 TEST_F(PostgresMuseum, M21_AServersClockThatIsPutForwardPassesLocksOnAndTheGuardStands) {

@@ -173,6 +173,12 @@ void throw_status(const grpc::Status& status, const Address& address, bool unkno
   throw StoreError(where + status.error_message());
 }
 
+gpr_timespec for_grpc(std::chrono::steady_clock::time_point deadline) noexcept {
+  const std::chrono::nanoseconds left = deadline - std::chrono::steady_clock::now();
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_nanos(left.count(), GPR_TIMESPAN));
+}
+
 Client::Parts::Parts(Address where)
     : address(std::move(where)), endpoints(std::max<std::size_t>(address.endpoints.size(), 2)) {
   be_quiet();
@@ -201,14 +207,14 @@ Client::Parts::Endpoint* Client::Parts::connect(Deadline deadline) {
     const Deadline now = Clock::now();
     if (now >= deadline) return nullptr;
     const Deadline limit = std::min(deadline, now + connect_limit);
-    if (one.channel->WaitForConnected(wall(limit))) return &one;
+    if (one.channel->WaitForConnected(for_grpc(limit))) return &one;
     leave(one);
   }
 }
 
 bool Client::Parts::prepare(Endpoint& endpoint, grpc::ClientContext& context, Deadline deadline,
                             grpc::Status& status) {
-  context.set_deadline(wall(deadline));
+  context.set_deadline(for_grpc(deadline));
   if (address.user.empty()) return true;
   std::string known;
   {
@@ -217,7 +223,7 @@ bool Client::Parts::prepare(Endpoint& endpoint, grpc::ClientContext& context, De
   }
   if (known.empty()) {
     grpc::ClientContext asking;
-    asking.set_deadline(wall(deadline));
+    asking.set_deadline(for_grpc(deadline));
     pb::AuthenticateRequest request;
     request.set_name(address.user);
     request.set_password(address.password);
@@ -255,7 +261,7 @@ void Client::Parts::forget_token(const std::string& used) {
 std::string Client::Parts::why_unreachable() {
   Endpoint& one = endpoints[current.load()];
   grpc::ClientContext context;
-  context.set_deadline(wall(Clock::now() + (2 * connect_limit)));
+  context.set_deadline(for_grpc(Clock::now() + (2 * connect_limit)));
   pb::StatusResponse response;
   const grpc::Status status = one.maintenance->Status(&context, {}, &response);
   if (status.ok()) return "try again (" + one.name + ": it answers now)";

@@ -17,6 +17,9 @@
 
 namespace tenure::etcd {
 
+// A moment as gRPC takes it.
+[[nodiscard]] gpr_timespec for_grpc(std::chrono::steady_clock::time_point deadline) noexcept;
+
 struct Client::Parts {
   // Not by the wall clock, which may be put forward or back while a call waits.
   using Clock = std::chrono::steady_clock;
@@ -31,11 +34,6 @@ struct Client::Parts {
     std::unique_ptr<pb::Auth::Stub> auth;
     std::atomic<std::uint64_t> term = 0;  // Of its leader, when a majority last said so.
   };
-  // gRPC is told wall time, and counts on by itself.
-  [[nodiscard]] static std::chrono::system_clock::time_point wall(Deadline deadline) {
-    using Wall = std::chrono::system_clock;
-    return Wall::now() + std::chrono::duration_cast<Wall::duration>(deadline - Clock::now());
-  }
   enum class Kind : std::uint8_t { read, change };
   using Call = std::function<grpc::Status(Endpoint&, grpc::ClientContext&, Deadline)>;
 

@@ -97,7 +97,7 @@ std::vector<Client::Status> Client::status() {
     grpc::Status status;
     pb::StatusResponse response;
     const Parts::Deadline deadline = Parts::Clock::now() + parts_->address.timeout;
-    endpoint.channel->WaitForConnected(Parts::wall(deadline));
+    endpoint.channel->WaitForConnected(for_grpc(deadline));
     if (parts_->prepare(endpoint, context, deadline, status)) {
       status = endpoint.maintenance->Status(&context, {}, &response);
     }
@@ -163,7 +163,7 @@ bool Client::Changes::open(Client& client, const std::string& from, const std::s
     parts.leave(*endpoint);
     return false;
   }
-  self.own->set_deadline(std::chrono::system_clock::time_point::max());
+  self.own->set_deadline(gpr_inf_future(GPR_CLOCK_MONOTONIC));
   self.own->AddMetadata(require_leader, "true");
   self.stream = endpoint->watch->Watch(self.own.get());
   pb::WatchRequest request;

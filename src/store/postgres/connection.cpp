@@ -32,14 +32,9 @@ struct Pointers {
   std::vector<const char*> values;
 };
 
-struct Advice {
-  const char* when;  // What libpq or the server says has this in it.
-  const char* what;
-};
-
-// libpq tells what went wrong in words only, so these are looked for; where none is found, for a
-// server of another language say, what PQping finds decides.
-constexpr std::array<Advice, 14> advices = {{
+// What to do about what libpq or the server says. It is in words only, so these are looked for;
+// where none is found, for a server of another language say, what PQping finds decides.
+constexpr std::array<std::pair<const char*, const char*>, 14> advices = {{
     {"no pg_hba.conf entry",
      "Give the server's pg_hba.conf a line for this user, database and address"},
     {"password", "Check user and password: in the URL, in ~/.pgpass or in PGPASSFILE"},
@@ -73,8 +68,8 @@ NoConnection refused(const Target& target, const Pointers& pointers, std::string
   if (ping == PQPING_REJECT) {
     return {start + "The server is starting or stopping: try again in a moment", true};
   }
-  for (const Advice& one : advices) {
-    if (reason.contains(one.when)) return {start + one.what, false};
+  for (const auto& [when, what] : advices) {
+    if (reason.contains(when)) return {start + what, false};
   }
   if (ping == PQPING_OK) {
     return {start +
@@ -209,7 +204,7 @@ Result Connection::next(Limit limit, const std::function<bool()>& still_at_it) {
     int ready = ::poll(&one, 1, left);
     if (ready == 0 && limit) {
       if (still_at_it && still_at_it()) {
-        until = Clock::now() + *limit;
+        until = Clock::now() + limit.value_or(std::chrono::milliseconds{0});
       } else {
         ready = ::poll(&one, 1, last_wait_ms);  // It may have answered while that was asked.
         if (ready == 0) throw Failed(target_->shown + ": no answer in time", "", true, true);
