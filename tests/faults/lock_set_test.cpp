@@ -51,7 +51,7 @@ class Somewhere {
  public:
   explicit Somewhere(Kind kind) : kind_(kind) {
     if (kind == Kind::postgres) {
-      schema_.emplace();
+      schema_ = std::make_unique<TestSchema>();
     } else {
       static_cast<void>(etcd::the_server());
     }
@@ -68,7 +68,7 @@ class Somewhere {
 
  private:
   Kind kind_;
-  std::optional<TestSchema> schema_;
+  std::unique_ptr<TestSchema> schema_;
   const std::string prefix_ = etcd::new_prefix();
 };
 
