@@ -195,7 +195,7 @@ Client::Parts::Parts(Address where) : address(std::move(where)) {
 }
 
 void Client::Parts::leave(const Endpoint& endpoint) noexcept {
-  std::size_t index = static_cast<std::size_t>(&endpoint - endpoints.data());
+  auto index = static_cast<std::size_t>(&endpoint - endpoints.data());
   current.compare_exchange_strong(index, (index + 1) % endpoints.size());
 }
 

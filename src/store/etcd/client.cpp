@@ -133,6 +133,7 @@ struct Client::Changes::Stream {
 Client::Changes::Changes() : stream_(std::make_unique<Stream>()) {}
 Client::Changes::~Changes() { stream_->end(); }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): the two ends of a range, in order.
 bool Client::Changes::open(Client& client, const std::string& from, const std::string& to) {
   Stream& self = *stream_;
   self.end();
