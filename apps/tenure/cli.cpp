@@ -39,7 +39,8 @@ void value(CLI::App* app, const std::string& name, std::string& to, const std::s
 
 void space(CLI::App* app, Definitions& in) {
   value(app, "--space", in.raw.space, "URL",
-        "The space: sqlite:FILE; without it TENURE_SPACE, then a file of this user");
+        "The space: sqlite:FILE, postgres://HOST/DATABASE or etcd://HOST; without it TENURE_SPACE, "
+        "then a file of this user");
 }
 
 void json(CLI::App* app, Definitions& in) {
@@ -108,7 +109,7 @@ void define_bench(Definitions& in) {
   value(app, "--hold", in.raw.hold, "DURATION", "How long each holds (0s)");
   json(app, in);
   value(app, "--space", in.raw.space, "URL",
-        "The space: sqlite:FILE, memory: or local:; without it a temporary file");
+        "The space: any, memory: and local: too; without it a temporary file");
 }
 
 void define_rest(Definitions& in) {

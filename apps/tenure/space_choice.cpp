@@ -69,7 +69,8 @@ namespace {
 
 std::shared_ptr<Store> open_store(const SpaceChoice& choice) {
   if (choice.url == "local:" || choice.url == "memory:") {
-    throw Error(choice.url + " is a space inside one process; others need sqlite:FILE");
+    throw Error(choice.url +
+                " is a space inside one process; others need sqlite:FILE, postgres:// or etcd://");
   }
   if (choice.of_this_user) make_directories(choice.file.substr(0, choice.file.rfind('/')));
   return store(choice.url);
