@@ -107,7 +107,10 @@ void Watches::take(const pb::WatchResponse& response) {
     const Revision revision = told ? *told : removed ? revision_of(number) : floor_;
     for (int i = first; i < last; ++i) {
       const pb::Event& event = events.Get(i);
-      if (const auto key = layout.entry_at(event.kv().key())) changed(revision, *key);
+      if (const auto key = layout.entry_at(event.kv().key())) {
+        if (event.type() == pb::Event::DELETE) engine_->saw_gone(*key);
+        changed(revision, *key);
+      }
       const auto mark = layout.mark_at(event.kv().key());
       if (mark && event.type() == pb::Event::DELETE) died(std::string{*mark});
     }
