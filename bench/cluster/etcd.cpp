@@ -104,6 +104,12 @@ void BarePair::operator()() const {
 
 bool has_etcdctl() { return stored::find_program("etcdctl").has_value(); }
 
+void compact(const etcd::Server& server, etcd::Engine& engine) {
+  const std::string revision = std::to_string(engine.where().by_etcd);
+  static_cast<void>(etcd::run({"env", "ETCDCTL_API=3", "etcdctl",
+                               "--endpoints=" + server.endpoint(), "compact", revision}));
+}
+
 std::unique_ptr<stored::Lock> make_etcdctl_lock(const std::string& endpoint,
                                                 const std::string& key) {
   return std::make_unique<EtcdctlLock>(endpoint, key);

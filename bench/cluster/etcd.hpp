@@ -8,6 +8,7 @@
 #include "bench/ratio.hpp"
 #include "bench/stored/locks.hpp"
 #include "store/etcd/client.hpp"
+#include "store/etcd/engine.hpp"
 #include "store/etcd/etcd_test.hpp"
 
 namespace tenure::bench::cluster {
@@ -31,6 +32,9 @@ class BarePair {
 };
 
 [[nodiscard]] bool has_etcdctl();
+// Until then etcd's index keeps every key that ever was, and a read passes over those that are
+// gone. By etcdctl.
+void compact(const etcd::Server& server, etcd::Engine& engine);
 // etcdctl lock: holds it for as long as the command runs.
 [[nodiscard]] std::unique_ptr<stored::Lock> make_etcdctl_lock(const std::string& endpoint,
                                                               const std::string& key);

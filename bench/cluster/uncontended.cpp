@@ -28,6 +28,27 @@ std::optional<Bar> bar_on(std::size_t core, Bar bar) {
   return core == server_core ? std::nullopt : std::optional{bar};
 }
 
+// What a lock costs when so many have been given back since etcd was last compacted.
+void ask_etcd_uncompacted(Report& report, const etcd::Server& server, etcd::EtcdStore& store,
+                          std::size_t core) {
+  if (!has_etcdctl()) return report.note("not compacted: etcdctl is not installed");
+  const Space space = open(store.shared_from_this());
+  const auto pairs = [&](std::size_t count) {
+    const auto start = std::chrono::steady_clock::now();
+    for (std::size_t i = 0; i < count; ++i) stored::lock_and_release(space, book.exclusive());
+    const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - start;
+    return Samples{time.count() / static_cast<double>(count)};
+  };
+  const std::size_t some = report.effort().of(100, 10);
+  compact(server, store.engine());
+  const Samples first = pairs(some);
+  for (const std::size_t more : {report.effort().of(2'000, 20), report.effort().of(10'000, 40)}) {
+    static_cast<void>(pairs(more));
+    report.compare("behind " + std::to_string(more) + " more" + on_cores(core),
+                   {"", pairs(some), "us"}, {"after a compaction", first, "us"});
+  }
+}
+
 void ask_etcd_on(Report& report, const etcd::Server& server, std::size_t core) {
   pin_to_core(core);  // Threads of the store's are started where this one is.
   const auto store = etcd::open_etcd_alone(server.url("uncontended"));
@@ -40,6 +61,13 @@ void ask_etcd_on(Report& report, const etcd::Server& server, std::size_t core) {
   const auto deep = race.add(repeat([&] { stored::lock_and_release(space, third); }));
   const auto shared = race.add(repeat([&] { stored::lock_and_release(space, reader); }));
   const auto bare = race.add(repeat(BarePair{store->engine().client(), "bare"}));
+  // A part of the race, so that its length does not count.
+  if (has_etcdctl()) {
+    race.add_round([&] {
+      compact(server, store->engine());
+      return 1.0;
+    });
+  }
   race.run(200);
 
   const Samples control = stored::in_us(race[bare]);
@@ -49,6 +77,10 @@ void ask_etcd_on(Report& report, const etcd::Server& server, std::size_t core) {
                  bar_on(core, at_most(1.15)));
   report.compare("3 deep" + where, {"", stored::in_us(race[deep]), "us"}, rival);
   report.compare("1 deep, shared" + where, {"", stored::in_us(race[shared]), "us"}, rival);
+  ask_etcd_uncompacted(report, server, *store, core);
+  const etcd::Engine::Counts counts = store->engine().counts();
+  report.figure("requests a commit" + where,
+                static_cast<double>(counts.round_trips) / static_cast<double>(counts.commits), "");
 }
 
 void ask_postgres_on(Report& report, const stored::Postgres& server, std::size_t core) {

@@ -200,8 +200,9 @@ class Engine::Attempt {
     return outcome;
   }
 
-  // Fills in the reads; those whose limit was used up by entries that do not count are read on, at
-  // the revision of the transaction. False: it was compacted meanwhile, and nothing was written.
+  // Fills in the reads; those whose limit was used up by entries that do not count, or that began
+  // at a hint and found too little, are read on, at the revision of the transaction. False: it was
+  // compacted meanwhile, and nothing was written.
   bool read_on(const Plan& plan, const Plan::Result& result, bool wrote, Outcome& outcome) {
     std::size_t at = 0;
     for (std::size_t i = 0; i < txn_.reads.size(); ++i) {
@@ -212,13 +213,17 @@ class Engine::Attempt {
       std::uint32_t skip = range.skip;
       const pb::RangeResponse* found = result.reads[at++];
       pb::RangeResponse more;
-      while (take(*found, range, skip, entries) && found->more()) {
+      bool narrow = !plan.hint(i).empty();
+      while (take(*found, range, skip, entries) && (found->more() || narrow)) {
         pb::RangeRequest request = plan.range_request(i);
-        const std::string& last = found->kvs(found->kvs_size() - 1).key();
-        if (range.reverse) {
-          request.set_range_end(last);
+        if (!found->more()) {
+          request.set_range_end(engine_.layout_.key(plan.hint(i)));
+          narrow = false;
+        } else if (range.reverse) {
+          request.set_range_end(found->kvs(found->kvs_size() - 1).key());
+          if (narrow) request.set_key(engine_.layout_.key(plan.hint(i)));
         } else {
-          request.set_key(last + '\0');
+          request.set_key(found->kvs(found->kvs_size() - 1).key() + '\0');
         }
         request.set_limit(page);
         request.set_revision(result.by_etcd);
@@ -232,6 +237,8 @@ class Engine::Attempt {
         more.Swap(&next);
         found = &more;
       }
+      if (narrow || plan.hint(i).empty()) continue;
+      engine_.memo_.gone(entries.empty() ? range.from : entries.front().key + '\0', range);
     }
     return true;
   }

@@ -46,6 +46,9 @@ class Engine {
   };
   [[nodiscard]] Where where();
 
+  // Somebody removed it.
+  void saw_gone(std::string_view key) { memo_.gone(key); }
+
   [[nodiscard]] Client& client() noexcept { return client_; }
   [[nodiscard]] Clock& clock() noexcept { return clock_; }
   [[nodiscard]] const Layout& layout() const noexcept { return layout_; }

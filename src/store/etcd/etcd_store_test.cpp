@@ -21,6 +21,47 @@ conformance::StoreUnderTest make_etcd() {
           [url](Session& session) { Client{parse_address(url)}.revoke(*lease_of(session.id())); }};
 }
 
+std::string last_of(Store& store, const Range& range) {
+  const Outcome outcome = store.apply({.guards = {}, .writes = {}, .reads = {range.last()}});
+  return outcome.reads[0].empty() ? "none" : outcome.reads[0][0].key;
+}
+
+// A read of the last entry begins at the last that the process knows of, which may be gone.
+TEST(EtcdStore, FindsTheLastOfARangeWhateverItRemembers) {
+  const std::string url = the_server().url(new_prefix());
+  const auto one = open_etcd_alone(url);
+  const auto other = open_etcd_alone(url);
+  const Range range = Range::prefix("line/");
+  const auto write = [&](Store& store, Write what) {
+    static_cast<void>(
+        store.apply({.guards = {}, .writes = {std::move(what)}, .reads = {range.last()}}));
+  };
+  for (const char* const key : {"line/1", "line/2", "line/3", "line/5"}) {
+    write(*one, Write::put(key, ""));
+  }
+  EXPECT_EQ(last_of(*one, range), "line/5");
+  write(*other, Write::remove("line/5"));
+  EXPECT_EQ(last_of(*one, range), "line/3");
+  write(*other, Write::put("line/4", ""));
+  EXPECT_EQ(last_of(*one, range), "line/4");
+  for (const char* const key : {"line/2", "line/3", "line/4"}) {
+    write(*other, Write::remove(key));
+  }
+  EXPECT_EQ(last_of(*one, range), "line/1");
+  write(*other, Write::remove("line/1"));
+  EXPECT_EQ(last_of(*one, range), "none");
+  EXPECT_EQ(last_of(*other, range), "none");
+  // Its own appended key does not count where stamps do, and what is before the hint does.
+  write(*one, Write::put("line/6", std::string{}));
+  write(*other, Write::append("line/7", ""));
+  Range before = range.last();
+  before.before = this_apply;
+  const Outcome outcome =
+      one->apply({.guards = {}, .writes = {Write::append("line/8", "")}, .reads = {before}});
+  ASSERT_EQ(outcome.reads[0].size(), 1U);
+  EXPECT_TRUE(outcome.reads[0][0].key.starts_with("line/7"));
+}
+
 }  // namespace
 }  // namespace tenure::etcd
 

@@ -115,7 +115,10 @@ void Watches::take_step(std::span<const pb::Event* const> events, std::int64_t n
   }
   if (!moved && removed) revision = revision_of(number);
   for (const pb::Event* const event : events) {
-    if (const auto key = layout.entry_at(event->kv().key())) changed(revision, *key);
+    if (const auto key = layout.entry_at(event->kv().key())) {
+      if (event->type() == pb::Event::DELETE) engine_->saw_gone(*key);
+      changed(revision, *key);
+    }
     const auto mark = layout.mark_at(event->kv().key());
     if (mark && event->type() == pb::Event::DELETE) died(std::string{*mark});
   }

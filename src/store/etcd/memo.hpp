@@ -6,11 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
 #include "base/annotations.hpp"
 #include "base/mutex.hpp"
@@ -31,9 +31,25 @@ class Memo {
     if (keys_.size() >= max_keys) keys_.clear();
     keys_.insert_or_assign(std::string{key}, made);
   }
-  void gone(const std::string& key) {
+  void gone(std::string_view key) {
     const base::Mutex::Scoped lock{mutex_};
-    keys_.erase(key);
+    const auto at = keys_.find(key);
+    if (at != keys_.end()) keys_.erase(at);
+  }
+  // All from there up to where the range ends.
+  void gone(std::string_view from, const Range& range) {
+    const base::Mutex::Scoped lock{mutex_};
+    const auto end = range.to.empty() ? keys_.end() : keys_.lower_bound(range.to);
+    const auto begin = keys_.lower_bound(from);
+    if (begin == keys_.end() || (end != keys_.end() && end->first <= begin->first)) return;
+    keys_.erase(begin, end);
+  }
+  // The last key in a range; empty: none is known.
+  [[nodiscard]] std::string last_in(const Range& range) const {
+    const base::Mutex::Scoped lock{mutex_};
+    auto at = range.to.empty() ? keys_.end() : keys_.lower_bound(range.to);
+    if (at == keys_.begin() || (--at)->first < range.from) return {};
+    return at->first;
   }
   // Of a key that is not known: that it is not there.
   [[nodiscard]] Made made(const std::string& key) const {
@@ -60,7 +76,7 @@ class Memo {
   static constexpr std::size_t max_revisions = 4096;
 
   mutable base::Mutex mutex_;
-  std::unordered_map<std::string, Made> keys_ TENURE_GUARDED_BY(mutex_);
+  std::map<std::string, Made, std::less<>> keys_ TENURE_GUARDED_BY(mutex_);
   std::map<std::uint64_t, std::int64_t> revisions_ TENURE_GUARDED_BY(mutex_);
 };
 

@@ -67,6 +67,10 @@ Plan::Plan(const Layout& layout, const Memo& memo, const Txn& txn, const Mark* m
     quiet_at_[i] = memo.by_etcd(guard.revision);
     if (!quiet_at_[i]) open_.push_back(i);
   }
+  for (const Range& range : txn.reads) {
+    const bool last = range.reverse && range.limit == 1 && range.skip == 0 && !is_void(range);
+    hints_.push_back(last ? memo.last_in(range) : std::string{});
+  }
 }
 
 // etcd takes a key once in a transaction: of several writes to one the last counts.
@@ -187,7 +191,10 @@ pb::RangeRequest Plan::range_request(std::size_t read) const {
 
 void Plan::add_reads(Ops& ops) const {
   for (std::size_t i = 0; i < txn_.reads.size(); ++i) {
-    if (reads_anything(i)) *ops.Add()->mutable_request_range() = range_request(i);
+    if (!reads_anything(i)) continue;
+    pb::RangeRequest& request = *ops.Add()->mutable_request_range();
+    request = range_request(i);
+    if (!hints_[i].empty()) request.set_key(layout_.key(hints_[i]));
   }
 }
 

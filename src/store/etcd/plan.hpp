@@ -122,6 +122,10 @@ class Plan {
 
   [[nodiscard]] bool reads_anything(std::size_t read) const noexcept;
   [[nodiscard]] pb::RangeRequest range_request(std::size_t read) const;
+  // Where a read of the last entry of a range begins: etcd fetches all of a range that it is to
+  // read backwards. What is before that is read only where nothing was found behind it. Empty: at
+  // the range's own beginning.
+  [[nodiscard]] const std::string& hint(std::size_t read) const noexcept { return hints_[read]; }
 
  private:
   struct Step {
@@ -168,8 +172,9 @@ class Plan {
   std::map<std::string, Step> appends_;                // and by what stands before the stamp.
   std::vector<std::optional<std::int64_t>> quiet_at_;  // For each guard.
   std::vector<std::size_t> open_;
-  bool certain_ = true;  // A refusal means that a guard does not hold.
-  Revision asked_at_;    // The head when the open questions were answered.
+  std::vector<std::string> hints_;  // For each read.
+  bool certain_ = true;             // A refusal means that a guard does not hold.
+  Revision asked_at_;               // The head when the open questions were answered.
   bool puts_ = false;
   int assumed_ = 0;  // How many steps assume something.
   std::size_t bytes_ = 0;

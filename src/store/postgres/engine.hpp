@@ -84,6 +84,7 @@ class Engine {
   void give_back(std::unique_ptr<Connection> connection);
   void drop_stale();
   Result call(const Statement& statement, const Params& params, bool again);
+  Result make(const Txn& txn);
   [[nodiscard]] bool works(std::int64_t backend, const std::string& since) noexcept;
   [[noreturn]] static void throw_for(const Failed& failed);
   void settle(std::int64_t backend, const std::string& since) noexcept;
@@ -93,6 +94,8 @@ class Engine {
   const std::shared_ptr<const Target> target_;
   const Statement look_;
   const Statement change_;
+  const Statement append_;
+  const Statement remove_;
   std::int64_t schema_number_ = 0;
   std::atomic<bool> pooled_{false};
   std::atomic<std::uint64_t> round_trips_{0};

@@ -86,6 +86,13 @@ void add_writes(Params& params, const std::vector<Write>& writes) {
   }
 }
 
+// Whether what is appended there may be in it: append() does not look for that.
+bool may_read(const Range& range, const std::string& prefix) {
+  if (range.before == this_apply) return false;
+  return (range.to.empty() || prefix < range.to) &&
+         prefix + std::string(stamp_size, '\xff') >= range.from;
+}
+
 }  // namespace
 
 NetWrites net_writes(const std::vector<Write>& writes) {
@@ -134,6 +141,34 @@ void check_size(const Txn& txn) {
   }
 }
 
+Shape shape_of(const Txn& txn) {
+  if (txn.writes.empty()) return Shape::look;
+  if (txn.writes.size() != 1 || txn.guards.size() != 1) return Shape::change;
+  const Guard& guard = txn.guards.front();
+  const Write& write = txn.writes.front();
+  if (guard.kind != Guard::Kind::present) return Shape::change;
+  if (write.kind == Write::Kind::append) {
+    const bool unread = std::ranges::none_of(
+        txn.reads, [&](const Range& range) { return may_read(range, write.key); });
+    return unread ? Shape::append : Shape::change;
+  }
+  const bool remove = write.kind == Write::Kind::remove && guard.range.from == write.key &&
+                      txn.reads.empty() && !is_durable(txn);
+  return remove ? Shape::remove : Shape::change;
+}
+
+Params params_of(const Txn& txn, Shape shape) {
+  if (shape != Shape::append && shape != Shape::remove) return params_of(txn);
+  const Write& write = txn.writes.front();
+  Params params;
+  if (shape == Shape::append) params.add_bytes(txn.guards.front().range.from);
+  params.add_bytes(write.key);
+  if (shape == Shape::remove) return params;
+  params.add_bytes(write.value);
+  add_reads(params, txn.reads);
+  return params;
+}
+
 Params params_of(const Txn& txn) {
   Params params;
   add_guards(params, txn.guards);
@@ -156,7 +191,7 @@ Answer answer_of(const Txn& txn, const Result& result) {
   outcome.revision.value = static_cast<std::uint64_t>(result.number(0, 1));
   answer.clock_ns = result.number(0, 2);
   outcome.reads.resize(txn.reads.size());
-  if (result.null(0, 3)) return answer;
+  if (txn.reads.empty() || result.null(0, 3)) return answer;
   const auto places = elements_in(result.bytes(0, 3));
   const auto keys = elements_in(result.bytes(0, 4));
   const auto values = elements_in(result.bytes(0, 5));

@@ -1,6 +1,7 @@
 // request.hpp: a transaction as the parameters of a call, and a call's result as an outcome.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,12 +27,17 @@ struct NetWrites {
 // Throws BadRequest for keys or values that are too long.
 void check_size(const Txn& txn);
 
+// Which routine makes it (statements.hpp).
+enum class Shape : std::uint8_t { look, change, append, remove };
+[[nodiscard]] Shape shape_of(const Txn& txn);
 // For look(), where nothing is written, or change().
 [[nodiscard]] Params params_of(const Txn& txn);
+// For any.
+[[nodiscard]] Params params_of(const Txn& txn, Shape shape);
 // A lost machine loses its holders' tickets with it, but a server has its holders elsewhere: only
 // what takes entries away may be lost in a crash.
 [[nodiscard]] bool is_durable(const Txn& txn);
-// What look() and change() return.
+// What they return.
 struct Answer {
   Outcome outcome;
   std::int64_t clock_ns = 0;

@@ -27,6 +27,10 @@
 // alone, until its commit: either it can't, and notifies, or the watcher gets its lock after the
 // commit, and then sees it.
 //
+// append() and remove() are change() for the two that a lock is: a ticket that is appended while
+// its session is there, and an entry that is removed while it is there. They have a third of its
+// expressions. Whatever is unusual they leave to change(), and say so: `committed` is null.
+//
 // take() leaves the order of what it found to the caller, who has to sort it.
 #pragma once
 
@@ -221,6 +225,80 @@ BEGIN
     PERFORM set_config('synchronous_commit', replace(current_setting('synchronous_commit'),
       'off', 'on'), true), pg_logical_emit_message(true, 'tenure', '');
   END IF;
+END $body$;
+)sql";
+
+// What the ranges hold besides the ticket itself is mostly nothing, and that is one question: a
+// command does not see what it inserts.
+inline constexpr const char* append_sql = R"sql(
+CREATE PROCEDURE @.append(
+  guarded bytea, prefix bytea, ticket bytea,
+  froms bytea[], tos bytea[], limits bigint[], skips bigint[], backwards boolean[], stamps bytea[],
+  INOUT committed boolean, INOUT revision bigint, INOUT clock bigint,
+  INOUT places bigint[], INOUT keys bytea[], INOUT vals bytea[], INOUT made bigint[],
+  INOUT put bigint[])
+LANGUAGE plpgsql AS $body$
+DECLARE
+  unwatched boolean;
+  setting text;
+  crowded boolean;
+BEGIN
+  UPDATE @.head AS h SET revision = h.revision + 1
+    WHERE EXISTS (SELECT FROM @.marker AS m WHERE m.own = m.tableoid)
+      AND current_setting('transaction_isolation') = 'read committed'
+    RETURNING h.revision, extract(epoch FROM clock_timestamp()) * 1000000000,
+      pg_try_advisory_xact_lock(1414419794, '@'::regnamespace::oid::int),
+      set_config('synchronous_commit', 'off', true)
+    INTO revision, clock, unwatched, setting;
+  INSERT INTO @.entry SELECT prefix || int8send(revision), ticket, revision, revision
+    FROM @.entry AS s WHERE s.key = guarded AND revision IS NOT NULL
+    RETURNING EXISTS (SELECT FROM unnest(froms, tos) AS r(f, t), @.entry AS e
+                      WHERE e.key >= r.f AND e.key < r.t)
+    INTO crowded;
+  IF crowded IS DISTINCT FROM false OR NOT unwatched THEN
+    IF crowded IS NULL THEN
+      ROLLBACK;
+      committed := NULL;
+      RETURN;
+    END IF;
+    IF NOT unwatched THEN
+      PERFORM @.tell(revision, '{}', ARRAY[prefix]);
+    END IF;
+    SELECT t.places, t.keys, t.vals, t.made, t.put INTO places, keys, vals, made, put
+    FROM @.take(froms, tos, limits, skips, backwards, array_replace(stamps,
+      '\xffffffffffffffff', int8send(revision))) AS t;
+  END IF;
+  COMMIT;
+  PERFORM set_config('synchronous_commit', replace(current_setting('synchronous_commit'),
+    'off', 'on'), true), pg_logical_emit_message(true, 'tenure', '');
+END $body$;
+)sql";
+
+inline constexpr const char* remove_sql = R"sql(
+CREATE PROCEDURE @.remove(
+  gone bytea, INOUT committed boolean, INOUT revision bigint, INOUT clock bigint)
+LANGUAGE plpgsql AS $body$
+DECLARE
+  unwatched boolean;
+  setting text;
+BEGIN
+  UPDATE @.head AS h SET revision = h.revision + 1
+    WHERE EXISTS (SELECT FROM @.marker AS m WHERE m.own = m.tableoid)
+      AND current_setting('transaction_isolation') = 'read committed'
+    RETURNING h.revision, extract(epoch FROM clock_timestamp()) * 1000000000,
+      pg_try_advisory_xact_lock(1414419794, '@'::regnamespace::oid::int),
+      set_config('synchronous_commit', 'off', true)
+    INTO revision, clock, unwatched, setting;
+  DELETE FROM @.entry AS e WHERE e.key = gone AND revision IS NOT NULL;
+  IF NOT FOUND OR NOT unwatched THEN
+    IF NOT FOUND THEN
+      ROLLBACK;
+      committed := NULL;
+      RETURN;
+    END IF;
+    PERFORM @.tell(revision, ARRAY[gone], '{}');
+  END IF;
+  COMMIT;
 END $body$;
 )sql";
 

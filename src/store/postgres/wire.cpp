@@ -96,6 +96,11 @@ void Params::add_text(std::string_view value) {
   types_.push_back(text_type);
 }
 
+void Params::add_bytes(std::string_view value) {
+  values_.emplace_back(value);
+  types_.push_back(bytes_type);
+}
+
 std::size_t Params::size() const noexcept {
   std::size_t size = 0;
   for (const std::string& value : values_) size += value.size();

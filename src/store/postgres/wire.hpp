@@ -23,6 +23,7 @@ class Params {
   void add_flag(bool value);
   void add_number(std::int64_t value);
   void add_text(std::string_view value);
+  void add_bytes(std::string_view value);
 
   [[nodiscard]] int count() const noexcept { return static_cast<int>(values_.size()); }
   [[nodiscard]] const std::vector<std::string>& values() const noexcept { return values_; }
