@@ -101,7 +101,7 @@ class Campaign : public ::testing::Test {
 };
 
 TEST_F(Campaign, WhatProcessesDidUnderFaultsIsWhatALockServiceDoes) {
-  const std::uint64_t faults = number_of("TENURE_FAULTS", 11);
+  const std::uint64_t faults = number_of("TENURE_FAULTS", 6);
   const std::uint64_t seed = number_of("TENURE_SEED", std::random_device{}());
   std::printf("TENURE_FAULTS=%llu TENURE_SEED=%llu\n", static_cast<unsigned long long>(faults),
               static_cast<unsigned long long>(seed));

@@ -18,11 +18,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto connect_limit = 1s;  // For one endpoint: there are others.
-constexpr auto first_pause = 5ms;   // Before a request that the server did not take.
+constexpr auto connect_look = 20ms;   // How often all are looked at until one is connected.
+constexpr auto silent_limit = 100ms;  // After that, one that was silent is better than none.
+constexpr auto explain_limit = 2s;
+// One that was silent is not asked again for so long, if there are others.
+constexpr auto avoid_time = 10s;
+constexpr auto first_pause = 5ms;  // Before a request that the server did not take.
 constexpr auto longest_pause = 200ms;
-constexpr int keepalive_ms = 10'000;  // etcd ends connections that ask more often than every 5 s.
-constexpr int keepalive_timeout_ms = 5'000;
+constexpr int keepalive_ms = 6'000;  // etcd ends connections that ask more often than every 5 s.
+constexpr int keepalive_timeout_ms = 3'000;
 constexpr std::string_view system_roots = "/etc/ssl/certs/ca-certificates.crt";
 
 std::string read_file(const std::string& path) {
@@ -54,6 +58,9 @@ grpc::ChannelArguments arguments() {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive_ms);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepalive_timeout_ms);
+  // A stream that only listens sends nothing, and is asked after all the same: gRPC would stop
+  // after two.
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // A connection of each store's own: what one does to it is nothing to the others.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -81,17 +88,18 @@ bool token_expired(const grpc::Status& status) {
          says(status, "invalid auth token") || says(status, "auth: revision in header is old");
 }
 
-// The server says so before it does anything.
+// The server says so before it does anything. "server stopped" is not of these: it ended while
+// others may have been about to make the step.
 bool was_not_taken(const grpc::Status& status) {
   return says(status, "etcdserver: too many requests") || says(status, "etcdserver: no leader") ||
-         says(status, "etcdserver: not leader") || says(status, "etcdserver: server stopped");
+         says(status, "etcdserver: not leader") || says(status, "raft proposal dropped");
 }
 
 bool is_cut(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
          status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
          status.error_code() == grpc::StatusCode::CANCELLED ||
-         status.error_code() == grpc::StatusCode::INTERNAL;
+         status.error_code() == grpc::StatusCode::INTERNAL || says(status, "server stopped");
 }
 
 // What gRPC puts before it is the same each time, and is no news.
@@ -200,15 +208,58 @@ void Client::Parts::leave(const Endpoint& endpoint) noexcept {
   current.compare_exchange_strong(index, (index + 1) % endpoints.size());
 }
 
+void Client::Parts::give_up(Endpoint& endpoint) {
+  leave(endpoint);
+  endpoint.avoid_until.store((Clock::now() + avoid_time).time_since_epoch().count());
+  const base::Mutex::Scoped lock{mutex};
+  for (const Stream& one : streams) {
+    if (one.endpoint == &endpoint) one.context->TryCancel();
+  }
+}
+
+void Client::Parts::stream_begins(const Endpoint& endpoint, grpc::ClientContext& context) {
+  const base::Mutex::Scoped lock{mutex};
+  streams.push_back({.endpoint = &endpoint, .context = &context});
+}
+
+void Client::Parts::stream_ends(const grpc::ClientContext& context) {
+  const base::Mutex::Scoped lock{mutex};
+  std::erase_if(streams, [&](const Stream& one) { return one.context == &context; });
+}
+
+// The current one, or the next that is connected; one that was silent only if `any` will do. All
+// are told to connect.
+Client::Parts::Endpoint* Client::Parts::ready(bool any) {
+  std::size_t first = current.load();
+  if (endpoints[first].channel->GetState(true) == GRPC_CHANNEL_READY &&
+      endpoints[first].avoid_until.load() == 0) {
+    return &endpoints[first];
+  }
+  const Clock::rep now = Clock::now().time_since_epoch().count();
+  Endpoint* silent = nullptr;
+  for (std::size_t i = 0; i < endpoints.size(); ++i) {
+    const std::size_t index = (first + i) % endpoints.size();
+    Endpoint& one = endpoints[index];
+    if (one.channel->GetState(true) != GRPC_CHANNEL_READY) continue;
+    if (one.avoid_until.load() > now) {
+      if (silent == nullptr) silent = &one;
+      continue;
+    }
+    one.avoid_until.store(0);
+    current.compare_exchange_strong(first, index);
+    return &one;
+  }
+  return any ? silent : nullptr;
+}
+
 Client::Parts::Endpoint* Client::Parts::connect(Deadline deadline) {
-  for (;;) {
-    Endpoint& one = endpoints[current.load()];
-    if (one.channel->GetState(true) == GRPC_CHANNEL_READY) return &one;
+  const Deadline patient_until = Clock::now() + silent_limit;
+  for (std::size_t i = current.load();; ++i) {
     const Deadline now = Clock::now();
+    if (Endpoint* const one = ready(now >= patient_until)) return one;
     if (now >= deadline) return nullptr;
-    const Deadline limit = std::min(deadline, now + connect_limit);
-    if (one.channel->WaitForConnected(for_grpc(limit))) return &one;
-    leave(one);
+    const Deadline limit = std::min(deadline, Deadline{now + connect_look});
+    endpoints[i % endpoints.size()].channel->WaitForConnected(for_grpc(limit));
   }
 }
 
@@ -257,49 +308,73 @@ void Client::Parts::forget_token(const std::string& used) {
   if (token == used) token.clear();
 }
 
+void Client::Parts::forget_token() {
+  const base::Mutex::Scoped lock{mutex};
+  token.clear();
+}
+
 // A call that changes nothing tells what is wrong, and can't be mistaken for one that was made.
-std::string Client::Parts::why_unreachable() {
+std::string Client::Parts::why_unreachable(std::chrono::milliseconds limit) {
   Endpoint& one = endpoints[current.load()];
   grpc::ClientContext context;
-  context.set_deadline(for_grpc(Clock::now() + (2 * connect_limit)));
+  context.set_deadline(for_grpc(Clock::now() + limit));
   pb::StatusResponse response;
   const grpc::Status status = one.maintenance->Status(&context, {}, &response);
   if (status.ok()) return "try again (" + one.name + ": it answers now)";
   return advice(status, address.tls) + " (" + one.name + ": " + reason(status) + ")";
 }
 
-bool Client::Parts::try_again(Kind kind, const grpc::Status& status, const Endpoint& endpoint) {
+bool Client::Parts::try_again(Kind kind, const grpc::Status& status, Endpoint& endpoint) {
   if (was_not_taken(status)) {
     if (!says(status, "too many requests")) leave(endpoint);
     return true;
   }
   if (!is_cut(status)) return false;
-  leave(endpoint);
-  return kind == Kind::read;
+  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+    give_up(endpoint);
+  } else {
+    leave(endpoint);
+  }
+  return kind != Kind::change;
+}
+
+// Where there are others to ask, or to ask what became of it, a silent one does not get all of the
+// time.
+int Client::Parts::shares(Kind kind) const noexcept {
+  const int all = static_cast<int>(endpoints.size());
+  switch (kind) {
+    case Kind::read: return all;
+    case Kind::change: return std::min(all, 2);
+    case Kind::renewal: break;
+  }
+  return 1;
 }
 
 void Client::Parts::call(Kind kind, std::chrono::milliseconds limit, const Call& rpc) {
   const Deadline deadline = Clock::now() + limit;
+  const auto share = limit / shares(kind);
   bool new_token = false;
   for (std::chrono::milliseconds pause = first_pause;;) {
     Endpoint* const endpoint = connect(deadline);
     if (endpoint == nullptr) {
-      throw StoreError("etcd at " + address.text() + " can't be reached: " + why_unreachable());
+      const auto time = std::min<std::chrono::milliseconds>(explain_limit, limit / 2);
+      throw StoreError("etcd at " + address.text() + " can't be reached: " + why_unreachable(time));
     }
+    const Deadline until = std::min(deadline, Deadline{Clock::now() + share});
     grpc::ClientContext context;
     grpc::Status status;
-    if (!prepare(*endpoint, context, deadline, status)) {
+    if (!prepare(*endpoint, context, until, status)) {
       if (!is_cut(status) || Clock::now() >= deadline) {
         throw_status(status, address, false);
       }
-      leave(*endpoint);
+      static_cast<void>(try_again(kind, status, *endpoint));
     } else {
       std::string used;
       {
         const base::Mutex::Scoped lock{mutex};
         used = token;
       }
-      status = rpc(*endpoint, context, deadline);
+      status = rpc(*endpoint, context, until);
       if (status.ok()) return;
       if (token_expired(status) && !address.user.empty() && !new_token) {
         new_token = true;

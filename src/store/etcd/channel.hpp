@@ -32,9 +32,14 @@ struct Client::Parts {
     std::unique_ptr<pb::Lease::Stub> lease;
     std::unique_ptr<pb::Maintenance::Stub> maintenance;
     std::unique_ptr<pb::Auth::Stub> auth;
-    std::atomic<std::uint64_t> term = 0;  // Of its leader, when a majority last said so.
+    std::atomic<std::uint64_t> term = 0;      // Of its leader, when a majority last said so.
+    std::atomic<Clock::rep> avoid_until = 0;  // It was silent: only where there is no other.
   };
-  enum class Kind : std::uint8_t { read, change };
+  enum class Kind : std::uint8_t {
+    read,     // Twice is as good as once: by several endpoints, if need be.
+    renewal,  // The same, but by one: its caller has little time, and comes back.
+    change,
+  };
   using Call = std::function<grpc::Status(Endpoint&, grpc::ClientContext&, Deadline)>;
 
   explicit Parts(Address where);
@@ -50,8 +55,14 @@ struct Client::Parts {
   [[nodiscard]] grpc::Status learn_term(Endpoint& endpoint, const std::string& key,
                                         Deadline deadline);
   void forget_token(const std::string& used);
+  void forget_token();  // It may have been that: the next attempt brings a new one.
   void leave(const Endpoint& endpoint) noexcept;  // The next call begins with another.
-  [[nodiscard]] std::string why_unreachable();
+  // It took a call and did not answer: it is stopped, or cut off, and its connection does not show.
+  void give_up(Endpoint& endpoint);
+  // Streams are read without a limit, so they end with their endpoint.
+  void stream_begins(const Endpoint& endpoint, grpc::ClientContext& context);
+  void stream_ends(const grpc::ClientContext& context);
+  [[nodiscard]] std::string why_unreachable(std::chrono::milliseconds limit);
 
   const Address address;
   // One that is alone is there twice: when calls get no answer on a connection that looks well,
@@ -62,9 +73,16 @@ struct Client::Parts {
 
   base::Mutex mutex;
   std::string token TENURE_GUARDED_BY(mutex);
+  struct Stream {
+    const Endpoint* endpoint;
+    grpc::ClientContext* context;
+  };
+  std::vector<Stream> streams TENURE_GUARDED_BY(mutex);
 
  private:
-  [[nodiscard]] bool try_again(Kind kind, const grpc::Status& status, const Endpoint& endpoint);
+  [[nodiscard]] bool try_again(Kind kind, const grpc::Status& status, Endpoint& endpoint);
+  [[nodiscard]] Endpoint* ready(bool any);
+  [[nodiscard]] int shares(Kind kind) const noexcept;
 };
 
 // What the server says, in our words.

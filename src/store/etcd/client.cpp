@@ -37,9 +37,18 @@ Client::Seconds Client::grant(std::int64_t lease, Seconds ttl) {
   request.set_id(lease);
   request.set_ttl(ttl.count());
   pb::LeaseGrantResponse response;
-  parts_->call(Parts::Kind::change, parts_->address.timeout,
+  bool again = false;
+  parts_->call(Parts::Kind::read, parts_->address.timeout,
                [&](Parts::Endpoint& endpoint, grpc::ClientContext& context, auto) {
-                 return endpoint.lease->LeaseGrant(&context, request, &response);
+                 grpc::Status status = endpoint.lease->LeaseGrant(&context, request, &response);
+                 // Made by what was not answered; it then lives for as long as was asked, or
+                 // longer.
+                 if (std::exchange(again, true) &&
+                     status.error_message().find("lease already exists") != std::string::npos) {
+                   response.set_ttl(ttl.count());
+                   status = grpc::Status::OK;
+                 }
+                 return status;
                });
   return Seconds{response.ttl()};
 }
@@ -63,7 +72,7 @@ Client::Seconds Client::keep_alive(std::int64_t lease, const std::string& key,
   request.set_id(lease);
   pb::LeaseKeepAliveResponse response;
   parts_->call(
-      Parts::Kind::read, limit,
+      Parts::Kind::renewal, limit,
       [&](Parts::Endpoint& endpoint, grpc::ClientContext& context, Parts::Deadline deadline) {
         context.AddMetadata(require_leader, "true");
         if (endpoint.term.load() == 0) {
@@ -112,8 +121,34 @@ std::vector<Client::Status> Client::status() {
   return all;
 }
 
+bool Client::history(const Period& period, const std::function<bool(const pb::KeyValue&)>& visit) {
+  pb::WatchRequest request;
+  request.mutable_create_request()->set_key(period.from);
+  request.mutable_create_request()->set_range_end(period.to);
+  request.mutable_create_request()->set_start_revision(period.after + 1);
+  bool whole = false;
+  parts_->call(Parts::Kind::read, parts_->address.timeout,
+               [&](Parts::Endpoint& endpoint, grpc::ClientContext& context, auto) {
+                 const auto stream = endpoint.watch->Watch(&context);
+                 pb::WatchResponse response;
+                 bool open = stream->Write(request);
+                 while (open && !whole && stream->Read(&response)) {
+                   open = !response.canceled();  // Else it was compacted.
+                   for (const pb::Event& event : response.events()) {
+                     const bool enough = event.type() == pb::Event::PUT && !visit(event.kv());
+                     whole = whole || enough || event.kv().mod_revision() >= period.last;
+                   }
+                 }
+                 context.TryCancel();
+                 const grpc::Status status = stream->Finish();
+                 return whole || response.canceled() ? grpc::Status::OK : status;
+               });
+  return whole;
+}
+
 struct Client::Changes::Stream {
   std::string error;
+  Parts* parts = nullptr;                  // While it is among its streams.
   grpc::ClientContext* context = nullptr;  // Guarded by mutex, and `cancelled` as well.
   bool cancelled = false;
   base::Mutex mutex;
@@ -136,6 +171,7 @@ struct Client::Changes::Stream {
       if (!status.ok()) error = status.error_message();
       stream.reset();
     }
+    if (parts != nullptr) std::exchange(parts, nullptr)->stream_ends(*own);
     const base::Mutex::Scoped lock{mutex};
     context = nullptr;
     own.reset();
@@ -157,14 +193,22 @@ bool Client::Changes::open(Client& client, const std::string& from, const std::s
     self.error = "no endpoint can be reached";
     return false;
   }
-  grpc::Status status;
-  if (!parts.prepare(*endpoint, *self.own, deadline, status)) {
+  // What follows has no limit, so it first shows that it answers at all.
+  grpc::Status status = parts.learn_term(*endpoint, from, deadline);
+  if (!status.ok() || !parts.prepare(*endpoint, *self.own, deadline, status)) {
     self.error = status.error_message();
-    parts.leave(*endpoint);
+    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+      parts.give_up(*endpoint);
+    } else {
+      parts.leave(*endpoint);
+      parts.forget_token();
+    }
     return false;
   }
   self.own->set_deadline(gpr_inf_future(GPR_CLOCK_MONOTONIC));
   self.own->AddMetadata(require_leader, "true");
+  parts.stream_begins(*endpoint, *self.own);
+  self.parts = &parts;
   self.stream = endpoint->watch->Watch(self.own.get());
   pb::WatchRequest request;
   request.mutable_create_request()->set_key(from);
@@ -177,8 +221,7 @@ bool Client::Changes::open(Client& client, const std::string& from, const std::s
   if (response.canceled()) self.error = response.cancel_reason();
   self.end();
   parts.leave(*endpoint);
-  const base::Mutex::Scoped lock{parts.mutex};
-  parts.token.clear();  // It may have been that: the next attempt brings a new one.
+  parts.forget_token();
   return false;
 }
 

@@ -3,10 +3,11 @@
 //
 //   what a call meets                    | what becomes of it
 //   -------------------------------------+------------------------------------------------------
-//   an endpoint that can't be reached    | the next one, until `timeout`; nothing was sent
+//   an endpoint that can't be reached    | another that can, until `timeout`; nothing was sent
 //   no leader, too many requests         | again, after a pause: the server did not take it
 //   a token that has expired             | a new one, and again
-//   cut off, or no answer in time        | a read: again; a change: StoreError with unknown()
+//   cut off, or no answer in time        | a read: again, elsewhere; a change: StoreError with
+//                                        | unknown(). The endpoint is avoided for a while
 //   too large, too many operations       | BadRequest
 //   anything else                        | StoreError
 //
@@ -15,6 +16,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,6 +25,7 @@
 
 namespace etcdserverpb {
 class Event;
+class KeyValue;
 class RangeRequest;
 class RangeResponse;
 class TxnRequest;
@@ -46,6 +49,18 @@ class Client {
   void range(const pb::RangeRequest& request, pb::RangeResponse& response);
   // `changes`: whether it may write.
   void txn(const pb::TxnRequest& request, pb::TxnResponse& response, bool changes);
+
+  // What was put in [from, to) at etcd's revisions behind `after` up to `last`, in order; something
+  // must have been put there at `last`. False: that is not known any more. A visitor that returns
+  // false has seen enough; where the connection fails, it sees all again.
+  struct Period {
+    std::string from;
+    std::string to;
+    std::int64_t after = 0;
+    std::int64_t last = 0;
+  };
+  [[nodiscard]] bool history(const Period& period,
+                             const std::function<bool(const pb::KeyValue&)>& visit);
 
   using Seconds = std::chrono::seconds;
   // Throws where there is such a lease already. Returns how long it lives: etcd has a minimum.

@@ -1,5 +1,7 @@
 #include "store/etcd/clock.hpp"
 
+#include <sys/random.h>
+
 #include <algorithm>
 #include <chrono>
 #include <ctime>
@@ -12,6 +14,16 @@ constexpr std::int64_t ns_in_second = 1'000'000'000;
 // would take all others along.
 constexpr std::int64_t earliest_ns = 1'500'000'000'000'000'000;
 constexpr std::int64_t latest_ns = 4'200'000'000'000'000'000;
+
+// Marks are so many nanoseconds apart, and each process has one of the places in between.
+constexpr std::int64_t tags = 4096;
+
+std::int64_t random_tag() noexcept {
+  std::uint16_t number = 0;
+  while (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) {
+  }
+  return number % tags;
+}
 
 template <typename Number>
 void raise(std::atomic<Number>& value, Number to) noexcept {
@@ -34,10 +46,20 @@ std::int64_t boot_clock_ns() noexcept {
   return (std::int64_t{time.tv_sec} * ns_in_second) + time.tv_nsec;
 }
 
-Clock::Clock() noexcept : ahead_ns_(wall_clock_ns() - boot_clock_ns()) {}
+Clock::Clock() noexcept : ahead_ns_(wall_clock_ns() - boot_clock_ns()), tag_(random_tag()) {}
 
 Instant Clock::now() const noexcept {
   return Instant{std::chrono::nanoseconds{boot_clock_ns() + ahead_ns_.load()}};
+}
+
+Instant Clock::mark() noexcept {
+  const std::int64_t now = boot_clock_ns() + ahead_ns_.load();
+  std::int64_t last = last_mark_.load(std::memory_order_relaxed);
+  std::int64_t next = 0;
+  do {
+    next = std::max((now / tags - 1) * tags, last + tags);  // Not ahead: others would follow.
+  } while (!last_mark_.compare_exchange_weak(last, next, std::memory_order_relaxed));
+  return Instant{std::chrono::nanoseconds{next + tag_}};
 }
 
 void Clock::see(Instant time) noexcept {
@@ -45,17 +67,24 @@ void Clock::see(Instant time) noexcept {
   if (shown <= latest_ns) raise(ahead_ns_, shown - boot_clock_ns());
 }
 
+std::uint64_t Clock::by_time() const noexcept {
+  constexpr auto second = static_cast<std::uint64_t>(ns_in_second);
+  const auto now = static_cast<std::uint64_t>(boot_clock_ns() + ahead_ns_.load());
+  return (now / second * heads_a_second) + (now % second * heads_a_second / second);
+}
+
+std::uint64_t Clock::far() const noexcept {
+  return (std::max(by_time(), newest_.load(std::memory_order_relaxed)) + heads_a_second) * apart;
+}
+
 // By the time and not by how far others went: a proposal far ahead must not take all later ones
 // along.
 std::uint64_t Clock::propose() noexcept {
-  constexpr auto second = static_cast<std::uint64_t>(ns_in_second);
-  const auto now = static_cast<std::uint64_t>(boot_clock_ns() + ahead_ns_.load());
-  const std::uint64_t by_time =
-      (now / second * heads_a_second) + (now % second * heads_a_second / second);
+  const std::uint64_t now = by_time();
   std::uint64_t last = newest_.load(std::memory_order_relaxed);
   std::uint64_t next = 0;
   do {
-    next = std::max(by_time, last + 1);
+    next = std::max(now, last + 1);
   } while (!newest_.compare_exchange_weak(last, next, std::memory_order_relaxed));
   return next * apart;
 }

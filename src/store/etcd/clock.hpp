@@ -27,6 +27,9 @@ class Clock {
   Clock() noexcept;
 
   [[nodiscard]] Instant now() const noexcept;
+  // About now, and no two alike, of this process or (but for a chance in a billion) of others: who
+  // finds it in the head knows whose it is.
+  [[nodiscard]] Instant mark() noexcept;
   void see(Instant time) noexcept;
 
   // A head: larger than any that this process proposed or saw; by the time since 1970, so that
@@ -34,10 +37,16 @@ class Clock {
   [[nodiscard]] std::uint64_t propose() noexcept;
   // The first behind the largest that this process saw.
   [[nodiscard]] std::uint64_t next() const noexcept { return (seen_.load() + 1) * apart; }
+  // A head that nobody proposes for about a second, if clocks are right.
+  [[nodiscard]] std::uint64_t far() const noexcept;
   void see(Revision revision) noexcept;
 
  private:
+  [[nodiscard]] std::uint64_t by_time() const noexcept;
+
   std::atomic<std::int64_t> ahead_ns_;  // Of CLOCK_BOOTTIME.
+  const std::int64_t tag_;
+  std::atomic<std::int64_t> last_mark_{0};
   // Heads, without the part that is zero.
   std::atomic<std::uint64_t> newest_{0};  // That was proposed or seen.
   std::atomic<std::uint64_t> seen_{0};

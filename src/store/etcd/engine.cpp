@@ -18,6 +18,7 @@ namespace {
 constexpr unsigned patience = 4;
 constexpr unsigned max_further = 64;
 constexpr int max_attempts = 10'000;
+constexpr unsigned max_unanswered = 3;
 constexpr std::int64_t page = 256;
 // So many commits after the last that others outran, requests carry several proposals.
 constexpr int race_memory = 64;
@@ -45,14 +46,22 @@ class Engine::Attempt {
   using Kind = Plan::Result::Kind;
 
   std::optional<Outcome> once() {
+    engine_.close_open();
     Plan plan{engine_.layout_, engine_.memo_, txn_, mark_};
     if (!plan.open_questions().empty()) {
       if (auto refused = ask(plan)) return refused;
     }
     const Plan::Proposal proposal = propose(plan);
     pb::TxnResponse response;
+    const std::int64_t since = engine_.by_etcd_.load();
     const std::int64_t sent = boot_clock_ns();
-    engine_.client_.txn(plan.request(proposal), response, plan.writes());
+    try {
+      engine_.client_.txn(plan.request(proposal), response, plan.writes());
+    } catch (const StoreError& error) {
+      if (!error.unknown()) throw;
+      if (!settle(proposal, since, error)) return std::nullopt;
+      return found(plan, proposal);
+    }
     if (plan.writes()) took(boot_clock_ns() - sent);
     const Plan::Result result = plan.result(response, proposal, engine_.memo_);
     see(result, sent);
@@ -66,6 +75,11 @@ class Engine::Attempt {
       case Kind::surprised:
       case Kind::unanswered: return std::nullopt;
     }
+    return finish(plan, proposal, result);
+  }
+
+  std::optional<Outcome> finish(const Plan& plan, const Plan::Proposal& proposal,
+                                const Plan::Result& result) {
     const bool wrote = plan.writes() && result.kind == Kind::committed;
     if (wrote) {
       if (proposal.heads.empty() && !is_exact(result.head_put_at, result.by_etcd)) refuse_number();
@@ -78,29 +92,87 @@ class Engine::Attempt {
     return outcome;
   }
 
+  // No answer came. Once the head has passed all that was proposed, the step was made before that
+  // or never will be; and what head and tail were in between says which. False: never.
+  bool settle(const Plan::Proposal& proposal, std::int64_t since, const StoreError& why) {
+    made_at_.reset();
+    bool known = false;
+    try {
+      if (++unanswered_ > max_unanswered) throw StoreError(why.what());
+      const Client::Period period{.from = engine_.layout_.head(),
+                                  .to = engine_.layout_.tail_end(),
+                                  .after = since,
+                                  .last = engine_.pass(proposal.last)};
+      const std::string tail = engine_.layout_.tail();
+      const std::string tail_now = tail_value(proposal.mark);
+      known = engine_.client_.history(period, [&](const pb::KeyValue& kv) {
+        const bool ours = kv.key() == tail ? kv.value() == tail_now
+                                           : parse_head(kv.value()).time == proposal.mark;
+        if (ours) made_at_ = kv.mod_revision();
+        return !ours;
+      });
+    } catch (const StoreError&) {
+      engine_.leave_open(proposal.last);
+    }
+    if (!known) throw StoreError(why.what(), true);
+    return made_at_.has_value();
+  }
+
+  // It was made, as settle() found out; head, tail and reads are taken as they were then.
+  std::optional<Outcome> found(const Plan& plan, const Plan::Proposal& proposal) {
+    Plan::Result result;
+    result.kind = Kind::committed;
+    result.by_etcd = *made_at_;
+    std::vector<pb::RangeResponse> responses(txn_.reads.size());
+    try {
+      const Place place = engine_.place_at(*made_at_);
+      result.head = place.head;
+      result.head_put_at = place.put_at;
+      result.at = place.newest;
+      result.at_by_etcd = place.newest_at;
+      for (std::size_t i = 0; i < txn_.reads.size(); ++i) {
+        if (!plan.reads_anything(i)) continue;
+        pb::RangeRequest request = plan.range_request(i);
+        request.set_revision(*made_at_);
+        engine_.client_.range(request, responses[i]);
+        result.reads.push_back(&responses[i]);
+      }
+    } catch (const StoreError& error) {
+      throw StoreError(error.what(), true);
+    }
+    engine_.memo_.same(result.at, result.at_by_etcd);
+    return finish(plan, proposal, result);
+  }
+
   // In a race, the next heads behind the one that was seen: who commits then moves the head by as
   // little as can be, and all who know of it within as many commits get through. Else one, by the
   // time: nobody needs to have seen what others did before.
   Plan::Proposal propose(const Plan& plan) {
     Plan::Proposal proposal;
-    proposal.now = engine_.clock_.now();
     if (!plan.writes()) return proposal;
     // Who has not looked lately can't tell how old the head is.
     const bool knows = boot_clock_ns() - engine_.seen_ns_.load() < longest_unseen_ns;
+    proposal.mark = engine_.clock_.mark();
     if (plan.only_removes() && knows && !number_it_) {
+      proposal.last = engine_.clock_.far();
       proposal.oldest = std::max<std::int64_t>(engine_.by_etcd_.load() - max_age, 0);
       return proposal;
     }
+    add_heads(plan, proposal);
+    proposal.last = proposal.heads.back();
+    return proposal;
+  }
+
+  void add_heads(const Plan& plan, Plan::Proposal& proposal) {
     const std::size_t most = plan.max_heads();
     if (engine_.race_.load() <= 0 || most == 1) {
       proposal.heads.push_back(outrun_ < patience ? engine_.clock_.propose() : far_ahead());
-      return proposal;
+      return;
     }
     const std::size_t count = std::min<std::size_t>(engine_.reach_.load(), most);
     const std::uint64_t first = engine_.clock_.next();
     for (std::size_t i = 0; i < count; ++i) proposal.heads.push_back(first + (i * apart));
     if (outrun_ >= patience) proposal.heads.back() = std::max(far_ahead(), proposal.heads.back());
-    return proposal;
   }
 
   [[nodiscard]] std::uint64_t far_ahead() {
@@ -269,6 +341,8 @@ class Engine::Attempt {
   const Mark* mark_;
   unsigned outrun_ = 0;
   bool number_it_ = false;
+  unsigned unanswered_ = 0;
+  std::optional<std::int64_t> made_at_;  // etcd's revision.
 };
 
 Engine::Engine(Address address) : client_(std::move(address)), layout_(client_.address().prefix) {
@@ -314,6 +388,54 @@ void Engine::make_head() {
   put->set_value(head_value({.revision = Revision{clock_.propose()}, .time = clock_.now()}));
   pb::TxnResponse response;
   client_.txn(request, response, false);  // Twice is as good as once.
+}
+
+std::int64_t Engine::pass(std::uint64_t last) {
+  for (;;) {
+    const Revision beyond{std::max(clock_.propose(), (last / apart + 1) * apart)};
+    pb::TxnRequest request;
+    pb::Compare* const behind = request.add_compare();
+    behind->set_target(pb::Compare::VALUE);
+    behind->set_result(pb::Compare::LESS);
+    behind->set_key(layout_.head());
+    behind->set_value(stamp(beyond));
+    pb::PutRequest* const put = request.add_success()->mutable_request_put();
+    put->set_key(layout_.head());
+    put->set_value(head_value({.revision = beyond, .time = clock_.mark()}));
+    request.add_failure()->mutable_request_range()->set_key(layout_.head());
+    pb::TxnResponse response;
+    client_.txn(request, response, false);  // Twice is as good as once.
+    if (response.succeeded()) {
+      clock_.see(beyond);
+      return response.header().revision();
+    }
+    const pb::RangeResponse& found = response.responses(0).response_range();
+    if (!found.kvs().empty()) return found.kvs(0).mod_revision();  // Others have passed it.
+    make_head();
+  }
+}
+
+Place Engine::place_at(std::int64_t by_etcd) {
+  pb::RangeRequest request;
+  request.set_key(layout_.head());
+  request.set_range_end(layout_.tail_end());
+  request.set_revision(by_etcd);
+  pb::RangeResponse response;
+  client_.range(request, response);
+  return parse_place(layout_, response).value();
+}
+
+void Engine::leave_open(std::uint64_t last) noexcept {
+  std::uint64_t old = open_.load();
+  while (old < last && !open_.compare_exchange_weak(old, last)) {
+  }
+}
+
+void Engine::close_open() {
+  std::uint64_t last = open_.load();
+  if (last == 0) return;
+  std::ignore = pass(last);
+  open_.compare_exchange_strong(last, 0);
 }
 
 Engine::Life Engine::look_at_mark(std::string_view id) {

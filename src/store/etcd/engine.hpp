@@ -18,6 +18,7 @@
 namespace tenure::etcd {
 
 struct Mark;
+struct Place;
 
 class Engine {
  public:
@@ -67,6 +68,15 @@ class Engine {
  private:
   class Attempt;
   void make_head();
+  // Moves the head behind `last`, so that what was proposed up to there is made by now or never
+  // will be. Returns etcd's revision of such a head.
+  [[nodiscard]] std::int64_t pass(std::uint64_t last);
+  // As they were at a revision of etcd's at which one of both was put.
+  [[nodiscard]] Place place_at(std::int64_t by_etcd);
+  // What was proposed up to there may still be made: whatever this process does next comes after
+  // that is settled.
+  void leave_open(std::uint64_t last) noexcept;
+  void close_open();
   // As of when it was asked: an answer may have been on its way for long.
   void see(std::int64_t by_etcd, std::int64_t asked_ns) noexcept;
 
@@ -85,6 +95,7 @@ class Engine {
   std::atomic<unsigned> reach_{8};        // By how many heads others get ahead in a round trip.
   std::atomic<std::int64_t> by_etcd_{0};  // etcd's newest revision that was seen,
   std::atomic<std::int64_t> seen_ns_{0};  // and since when it is known.
+  std::atomic<std::uint64_t> open_{0};    // Zero: nothing is.
 };
 
 }  // namespace tenure::etcd

@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <csignal>
 #include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "store/conformance.hpp"
@@ -108,6 +111,93 @@ TEST(EtcdCluster, MakesNoProgressWithoutAMajority) {
   EXPECT_THROW(store->apply(txn({}, {}, {Range::key("a")})), StoreError);
   cluster[0].start();
   put_at_last(*store, "c");
+}
+
+std::vector<std::string> values(Store& store, const std::string& prefix) {
+  std::vector<std::string> all;
+  const Outcome outcome = store.apply(txn({}, {}, {Range::prefix(prefix)}));
+  for (const Entry& entry : outcome.reads[0]) all.push_back(entry.value);
+  return all;
+}
+
+// A member takes a request and does not answer, and may make it when it goes on: the others are
+// asked what became of it.
+TEST(EtcdCluster, AMemberThatIsStoppedCostsTimeOnly) {
+  Cluster cluster;
+  const auto store = open_etcd_alone(cluster.url() + "?timeout=10s");
+  std::vector<std::string> made;
+  for (std::size_t victim = 0; victim < 3; ++victim) {
+    cluster[victim].signal(SIGSTOP);
+    for (const char* const name : {"a", "b"}) {
+      made.push_back(name + std::to_string(victim));
+      const Outcome outcome =
+          store->apply(txn({}, {Write::append("k", made.back())}, {Range::prefix("k")}));
+      EXPECT_TRUE(outcome.committed);
+      EXPECT_EQ(outcome.reads[0].size(), made.size());
+      EXPECT_EQ(outcome.reads[0].back().created, outcome.revision);
+    }
+    cluster[victim].signal(SIGCONT);
+  }
+  EXPECT_EQ(values(*store, "k"), made);
+}
+
+TEST(EtcdCluster, RemovingByAMemberThatIsStoppedCostsTimeOnly) {
+  Cluster cluster;
+  const auto store = open_etcd_alone(cluster.url() + "?timeout=10s");
+  for (std::size_t victim = 0; victim < 3; ++victim) {
+    const Revision made =
+        store->apply(txn({}, {Write::put("a", ""), Write::put("b", "")})).revision;
+    cluster[victim].signal(SIGSTOP);
+    const Outcome first =
+        store->apply(txn({Guard::unchanged("a", made)}, {Write::remove("a")}, {Range::prefix("")}));
+    const Outcome second = store->apply(txn({Guard::present("b")}, {Write::remove("b")}));
+    EXPECT_TRUE(first.committed);
+    EXPECT_EQ(first.reads[0].size(), 1U);
+    EXPECT_TRUE(second.committed);
+    EXPECT_LT(made, first.revision);
+    EXPECT_LT(first.revision, second.revision);
+    // What the stopped one may still have in hand is not made on top of this.
+    store->apply(txn({}, {Write::put("a", "new")}));
+    cluster[victim].signal(SIGCONT);
+    cluster[victim].await_ready();
+    EXPECT_EQ(store->apply(txn({}, {}, {Range::key("a")})).reads[0].size(), 1U);
+    store->apply(txn({}, {Write::remove("a")}));
+  }
+}
+
+// Whatever a member says while it ends: an append that was answered is there once, any other at
+// most once.
+TEST(EtcdCluster, NothingIsMadeTwiceWhileMembersEnd) {
+  Cluster cluster;
+  std::atomic<bool> stopping = false;
+  std::vector<std::string> answered;
+  int asked = 0;
+  std::thread writer{[&] {
+    const auto store = open_etcd_alone(cluster.url());
+    for (; !stopping.load(); ++asked) {
+      const std::string value = std::to_string(asked);
+      try {
+        store->apply(txn({}, {Write::append("k", value)}));
+        answered.push_back(value);
+      } catch (const StoreError&) {  // NOLINT(bugprone-empty-catch)
+        // It may be there.
+      }
+    }
+  }};
+  for (std::size_t victim = 0; victim < 3; ++victim) {
+    cluster[victim].kill(SIGTERM);
+    cluster[victim].start();
+    cluster[victim].await_ready();
+  }
+  stopping.store(true);
+  writer.join();
+  std::vector<std::string> all = values(*open_etcd_alone(cluster.url()), "k");
+  std::ranges::sort(all);
+  EXPECT_EQ(std::ranges::adjacent_find(all), all.end());
+  for (const std::string& value : answered) {
+    EXPECT_TRUE(std::ranges::binary_search(all, value)) << value;
+  }
+  EXPECT_GT(answered.size(), 0U);
 }
 
 // --- TLS

@@ -53,12 +53,13 @@ class EtcdRemoval : public ::testing::Test {
     kv.set_value(head_value({.revision = head, .time = {}}));
     kv.set_mod_revision(1000);
   }
-  [[nodiscard]] Plan::Result refused_by(std::int64_t oldest) {
+  [[nodiscard]] Plan::Result refused_by(std::int64_t oldest, std::uint64_t last = 8 * apart) {
     const Txn remove = txn({Guard::present("a")}, {Write::remove("a")});
     const Plan plan{layout, memo, remove, nullptr};
     EXPECT_TRUE(plan.only_removes());
     Plan::Proposal proposal;
     proposal.oldest = oldest;
+    proposal.last = last;
     pb::TxnResponse response;
     response.mutable_header()->set_revision(2000);
     answer_head(*response.add_responses());
@@ -73,6 +74,10 @@ class EtcdRemoval : public ::testing::Test {
 TEST_F(EtcdRemoval, IsNumberedWhereTheHeadIsOld) {
   EXPECT_EQ(refused_by(1000).kind, Kind::aged);
   EXPECT_EQ(refused_by(1500).kind, Kind::aged);
+}
+
+TEST_F(EtcdRemoval, IsNumberedWhereTheHeadIsAsFarAsItMayBe) {
+  EXPECT_EQ(refused_by(999, 7 * apart).kind, Kind::aged);
 }
 
 TEST_F(EtcdRemoval, IsRefusedByItsGuardWhereTheHeadIsYoung) {

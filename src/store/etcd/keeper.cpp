@@ -18,6 +18,7 @@ constexpr std::int64_t renewals_a_ttl = 5;
 constexpr auto retry_time = 100ms;
 // Steady clocks stand still while the machine sleeps, and a lease does not.
 constexpr std::chrono::nanoseconds longest_nap = 500ms;
+constexpr std::chrono::nanoseconds longest_try = 2s;
 
 std::uint64_t random_number() {
   std::uint64_t number = 0;
@@ -92,8 +93,9 @@ void Keeper::start() {
 void Keeper::renew(Lease& lease) {
   const std::int64_t sent = boot_clock_ns();
   const std::chrono::nanoseconds left{lease.trusted_until.load() - sent};
+  // A part of the time that is left: there are other endpoints to be asked.
   const auto limit = std::chrono::ceil<std::chrono::milliseconds>(
-      std::clamp<std::chrono::nanoseconds>(left, 1ms, longest_nap));
+      std::clamp<std::chrono::nanoseconds>(left / 3, 1ms, longest_try));
   try {
     const auto ttl = engine_->client().keep_alive(lease.id, engine_->layout().head(), limit);
     if (ttl.count() <= 0) {

@@ -43,6 +43,10 @@ Value parse_value(std::string_view value) {
           .bytes = value.substr(2 * stamp_size)};
 }
 
+std::string tail_value(Instant time) {
+  return stamp(Revision{static_cast<std::uint64_t>(time.time_since_epoch().count())});
+}
+
 std::string entry_value(const Value& value) {
   return (stamp(value.changed) + stamp(value.created)).append(value.bytes);
 }

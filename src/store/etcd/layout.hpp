@@ -1,8 +1,9 @@
 // layout.hpp: where a store's entries are in etcd.
 //
 //   PREFIX 0 'h'      the head: stamp(revision) stamp(time), by every apply that puts anything
-//   PREFIX 0 'h' 't'  the tail: nothing, by every apply that only removes: etcd's revision of it is
-//                     what counts (numbers.hpp)
+//   PREFIX 0 'h' 't'  the tail: stamp(time), by every apply that only removes: etcd's revision of
+//   it
+//                     is what counts (numbers.hpp), and the time is that apply's own
 //   PREFIX 0 'k' KEY  an entry: stamp(changed) stamp(created) VALUE
 //   PREFIX 0 'm' ID   a session's mark: under its lease, so etcd removes it when the lease ends
 //
@@ -67,6 +68,7 @@ class Layout {
 [[nodiscard]] Head parse_head(std::string_view value);
 [[nodiscard]] Value parse_value(std::string_view value);
 [[nodiscard]] std::string head_value(const Head& head);
+[[nodiscard]] std::string tail_value(Instant time);
 [[nodiscard]] std::string entry_value(const Value& value);
 
 // The lease of a session, by its id: 16 hexadecimal digits; nothing: no session has such an id.

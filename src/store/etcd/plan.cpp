@@ -260,11 +260,11 @@ void Plan::add_halves(pb::TxnRequest& node, const Proposal& proposal, std::size_
   if (low < middle) {
     add_halves(*node.add_success()->mutable_request_txn(), proposal, low, middle);
   } else if (assumed_ == 0) {
-    add_writes(*node.mutable_success(), proposal.heads[middle], proposal.now);
+    add_writes(*node.mutable_success(), proposal.heads[middle], proposal.mark);
   } else {
     pb::TxnRequest& leaf = *node.add_success()->mutable_request_txn();
     add_assumptions(leaf);
-    add_writes(*leaf.mutable_success(), proposal.heads[middle], proposal.now);
+    add_writes(*leaf.mutable_success(), proposal.heads[middle], proposal.mark);
     add_head(*leaf.mutable_failure());
     add_assumed_keys(*leaf.mutable_failure());
   }
@@ -286,14 +286,17 @@ pb::TxnRequest Plan::request(const Proposal& proposal) const {
   } else if (proposal.heads.size() == 1) {
     compare_value(request, pb::Compare::LESS, layout_.head(), stamp(Revision{proposal.heads[0]}));
     add_assumptions(request);
-    add_writes(*request.mutable_success(), proposal.heads[0], proposal.now);
+    add_writes(*request.mutable_success(), proposal.heads[0], proposal.mark);
     add_assumed_keys(*request.mutable_failure());
   } else {
     if (writes()) {
       add_compare(request, pb::Compare::MOD, pb::Compare::GREATER, layout_.head())
           ->set_mod_revision(proposal.oldest.value_or(0));
+      compare_value(request, pb::Compare::LESS, layout_.head(), stamp(Revision{proposal.last}));
       add_removals(*request.mutable_success());
-      request.add_success()->mutable_request_put()->set_key(layout_.tail());
+      pb::PutRequest* const put = request.add_success()->mutable_request_put();
+      put->set_key(layout_.tail());
+      put->set_value(tail_value(proposal.mark));
     }
     add_head(*request.mutable_success());
   }
@@ -402,7 +405,8 @@ Plan::Result Plan::result(const pb::TxnResponse& response, const Proposal& propo
   if (response.succeeded()) {
     result.kind = Kind::committed;
     take_reads(response.responses(), first + 1, result);
-  } else if (writes() && result.head_put_at <= proposal.oldest.value_or(0)) {
+  } else if (writes() && (result.head_put_at <= proposal.oldest.value_or(0) ||
+                          result.head->revision.value >= proposal.last)) {
     result.kind = Kind::aged;
   } else {
     take_refusal(response.responses(), 1, result);

@@ -8,8 +8,8 @@
 //            then read the head, reads
 //            else the same                                        (not committed)
 //
-//   remove   if   the guards hold, and the head is young (numbers.hpp)
-//            then removals, the tail, read head and tail, reads
+//   remove   if   the guards hold, the head is young (numbers.hpp), and head < far ahead
+//            then removals, tail = a mark, read head and tail, reads
 //            else read the head, reads                            (not committed, or: number it)
 //
 //   one      if   the guards hold, head < s, and the keys to be put are as they were last seen
@@ -81,12 +81,14 @@ class Plan {
   [[nodiscard]] pb::TxnRequest question() const;
 
   // `oldest`: where nothing is put, etcd's revision of the oldest head that is young enough;
-  // nothing: it is to have a number of its own all the same. `proposals` are none where the plan
-  // needs no number.
+  // nothing: it is to have a number of its own all the same. `heads` are none where the plan needs
+  // no number; the head must then be behind `last`. Once the head has reached the last of them, the
+  // request can't be made any more. `mark` is nobody else's, and says which request it was.
   struct Proposal {
     std::vector<std::uint64_t> heads;
     std::optional<std::int64_t> oldest;
-    Instant now;
+    std::uint64_t last = 0;
+    Instant mark;
   };
   [[nodiscard]] pb::TxnRequest request(const Proposal& proposal) const;
   // How many heads a request may propose: a large one is not sent many times over.
