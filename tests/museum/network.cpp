@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <memory>
+#include <optional>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -71,9 +73,9 @@ std::size_t number_of(const std::string& said) {
 NetworkMuseum::NetworkMuseum() {
   share_boot_clock();
   if (GetParam() == Kind::postgres) {
-    schema_.emplace();
+    schema_ = std::make_unique<postgres::TestSchema>();
   } else {
-    etcd_.emplace();
+    etcd_ = std::make_unique<etcd::Server>();
   }
 }
 

@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,8 +57,8 @@ class NetworkMuseum : public ::testing::TestWithParam<Kind> {
   static void until_waiting(const Process& observing, std::size_t count);
 
  private:
-  std::optional<postgres::TestSchema> schema_;
-  std::optional<etcd::Server> etcd_;
+  std::unique_ptr<postgres::TestSchema> schema_;  // One of the two.
+  std::unique_ptr<etcd::Server> etcd_;
 };
 
 // Of PostgreSQL alone: what its server says of its own.

@@ -117,6 +117,7 @@ TEST_P(NetworkMuseum, M04_ABusyProgramRenewsInTime) {
     std::atomic<int> made = 0;
     {
       std::vector<std::jthread> threads;
+      threads.reserve(26);
       for (int i = 0; i < 24; ++i) {
         threads.emplace_back([&, i] {
           while (!done) {
@@ -187,6 +188,7 @@ TEST_P(NetworkMuseum, M31_AProcessHasOneLeaseHoweverManyTickets) {
   const Process crowd{[](const Line& line) {
     const Space space = open(line.hear().value());
     std::vector<Hold> holds;
+    holds.reserve(100);
     for (int i = 0; i < 100; ++i) holds.push_back(space.lock(Path::of("book", i)));
     line.say("holds");
     static_cast<void>(line.hear());
@@ -204,6 +206,7 @@ TEST_P(NetworkMuseum, M31_SessionsThatBeganTogetherAreNotRenewedTogether) {
   const Process many{[&](const Line& line) {
     const std::shared_ptr<Store> used = store(line.hear().value());
     std::vector<std::unique_ptr<Session>> all;
+    all.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
       all.push_back(used->open_session({.label = {}, .ttl = ttl}));
     }

@@ -150,7 +150,7 @@ TEST(EtcdMuseum, M21_AWallClockThatIsSetBackDelaysNoAnswer) {
     used->apply({});
     line.say("open");
     static_cast<void>(line.hear());
-    std::jthread setting{[] {
+    const std::jthread setting{[] {
       std::this_thread::sleep_for(500ms);  // It is under way by then, or begins behind: as good.
       move_wall_clock(-24h);
     }};

@@ -216,7 +216,7 @@ TEST_P(NetworkMuseum, M29_EveryConnectionNoticesThatItsOtherEndIsGone) {
     const std::shared_ptr<Store> used = store(line.hear().value());
     const Space space = open(used);
     const Hold hold = space.lock(Path::of("book"));
-    std::jthread waiting{[&](const std::stop_token& stop) {
+    const std::jthread waiting{[&](const std::stop_token& stop) {
       static_cast<void>(space.lock(Path::of("book"), stop));
     }};
     // The pool's, the listener's and that which renews; etcd has one for all.

@@ -73,7 +73,7 @@ TEST(PostgresUrl, ErrorsSayWhatToDo) {
   const std::string nobody = refusal("postgres://tenure@127.0.0.1:1/postgres");
   EXPECT_TRUE(has(nobody, "Check host and port")) << nobody;
   const std::string database = refusal("postgres://tenure@127.0.0.1:" + port + "/nowhere");
-  EXPECT_TRUE(has(database, "nowhere") && has(database, "check user")) << database;
+  EXPECT_TRUE(has(database, "nowhere") && has(database, "Check the database")) << database;
   const std::string odd = refusal("postgres://tenure@127.0.0.1:" + port + "/postgres?colour=red");
   EXPECT_TRUE(has(odd, "can't be read")) << odd;
   EXPECT_TRUE(has(refusal("postgres://h/d?tenure_sheme=x"), "tenure_sheme"));
