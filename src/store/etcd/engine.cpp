@@ -59,8 +59,8 @@ class Engine::Attempt {
       engine_.client_.txn(plan.request(proposal), response, plan.writes());
     } catch (const StoreError& error) {
       if (!error.unknown()) throw;
-      if (!settle(proposal, since, error)) return std::nullopt;
-      return found(plan, proposal);
+      const std::optional<std::int64_t> made_at = settle(proposal, since, error);
+      return made_at ? found(plan, proposal, *made_at) : std::nullopt;
     }
     if (plan.writes()) took(boot_clock_ns() - sent);
     const Plan::Result result = plan.result(response, proposal, engine_.memo_);
@@ -93,9 +93,11 @@ class Engine::Attempt {
   }
 
   // No answer came. Once the head has passed all that was proposed, the step was made before that
-  // or never will be; and what head and tail were in between says which. False: never.
-  bool settle(const Plan::Proposal& proposal, std::int64_t since, const StoreError& why) {
-    made_at_.reset();
+  // or never will be; and what head and tail were in between says which: at which of etcd's
+  // revisions; nothing: never.
+  std::optional<std::int64_t> settle(const Plan::Proposal& proposal, std::int64_t since,
+                                     const StoreError& why) {
+    std::optional<std::int64_t> made_at;
     bool known = false;
     try {
       if (++unanswered_ > max_unanswered) throw StoreError(why.what());
@@ -108,24 +110,25 @@ class Engine::Attempt {
       known = engine_.client_.history(period, [&](const pb::KeyValue& kv) {
         const bool ours = kv.key() == tail ? kv.value() == tail_now
                                            : parse_head(kv.value()).time == proposal.mark;
-        if (ours) made_at_ = kv.mod_revision();
+        if (ours) made_at = kv.mod_revision();
         return !ours;
       });
     } catch (const StoreError&) {
       engine_.leave_open(proposal.last);
     }
     if (!known) throw StoreError(why.what(), true);
-    return made_at_.has_value();
+    return made_at;
   }
 
   // It was made, as settle() found out; head, tail and reads are taken as they were then.
-  std::optional<Outcome> found(const Plan& plan, const Plan::Proposal& proposal) {
+  std::optional<Outcome> found(const Plan& plan, const Plan::Proposal& proposal,
+                               std::int64_t made_at) {
     Plan::Result result;
     result.kind = Kind::committed;
-    result.by_etcd = *made_at_;
+    result.by_etcd = made_at;
     std::vector<pb::RangeResponse> responses(txn_.reads.size());
     try {
-      const Place place = engine_.place_at(*made_at_);
+      const Place place = engine_.place_at(made_at);
       result.head = place.head;
       result.head_put_at = place.put_at;
       result.at = place.newest;
@@ -133,7 +136,7 @@ class Engine::Attempt {
       for (std::size_t i = 0; i < txn_.reads.size(); ++i) {
         if (!plan.reads_anything(i)) continue;
         pb::RangeRequest request = plan.range_request(i);
-        request.set_revision(*made_at_);
+        request.set_revision(made_at);
         engine_.client_.range(request, responses[i]);
         result.reads.push_back(&responses[i]);
       }
@@ -342,7 +345,6 @@ class Engine::Attempt {
   unsigned outrun_ = 0;
   bool number_it_ = false;
   unsigned unanswered_ = 0;
-  std::optional<std::int64_t> made_at_;  // etcd's revision.
 };
 
 Engine::Engine(Address address) : client_(std::move(address)), layout_(client_.address().prefix) {
@@ -422,7 +424,7 @@ Place Engine::place_at(std::int64_t by_etcd) {
   request.set_revision(by_etcd);
   pb::RangeResponse response;
   client_.range(request, response);
-  return parse_place(layout_, response).value();
+  return parse_place(layout_, response).value_or(Place{});
 }
 
 void Engine::leave_open(std::uint64_t last) noexcept {
