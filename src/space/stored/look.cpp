@@ -7,11 +7,25 @@
 
 namespace tenure::stored {
 
-Look::Look(std::span<const Claim> claims, std::span<const std::string> known, Revision number)
+Revision Floors::of(const std::string& line) const {
+  const base::Mutex::Scoped lock{mutex_};
+  const auto at = lines_.find(line);
+  return at == lines_.end() ? Revision{} : at->second;
+}
+
+void Floors::raise(const std::string& line, Revision to) {
+  const base::Mutex::Scoped lock{mutex_};
+  if (lines_.size() >= max_lines) lines_.clear();
+  Revision& floor = lines_[line];
+  floor = std::max(floor, to);
+}
+
+Look::Look(std::span<const Claim> claims, std::span<const std::string> known, Revision number,
+           const Floors& floors)
     : number_(number) {
   for (const Claim& claim : claims) {
-    add_class(claim, exclusive_class);
-    for (const std::string& cls : known) add_class(claim, cls);
+    add_class(claim, exclusive_class, floors);
+    for (const std::string& cls : known) add_class(claim, cls, floors);
   }
   conflicts_ = ranges_.size();
   for (const Claim& claim : claims) add_limit(claim, class_of(claim.mode));
@@ -29,10 +43,14 @@ Range Look::until_own(std::string prefix) const {
   return range;
 }
 
-void Look::add_class(const Claim& claim, std::string_view cls) {
+void Look::add_class(const Claim& claim, std::string_view cls, const Floors& floors) {
   if (!claim.mode.is_exclusive() && group_in(cls) == claim.mode.name()) return;
   for (std::size_t depth = 0; depth <= claim.path.depth(); ++depth) {
-    ranges_.push_back(until_own(here(cls, claim.path.prefix(depth))).last());
+    Range line = until_own(here(cls, claim.path.prefix(depth))).last();
+    lines_.push_back({.range = ranges_.size(), .prefix = line.from.size()});
+    const Revision floor = floors.of(line.from);
+    if (floor != Revision{} && floor < number_) line.from += stamp(floor);
+    ranges_.push_back(std::move(line));
   }
   Range below_it = Range::prefix(below(cls, claim.path)).first();
   below_it.before = number_;
@@ -66,6 +84,12 @@ void Look::add_gaps(std::span<const std::string> known) {
   rest.to = prefix_end(std::string{group_tag});
   rest.limit = 1;
   ranges_.push_back(std::move(rest));
+}
+
+void Look::raise(Floors& floors, Revision number) const {
+  for (const Line& line : lines_) {
+    floors.raise(ranges_[line.range].from.substr(0, line.prefix), number);
+  }
 }
 
 Look::Found Look::found(std::span<const std::vector<Entry>> reads) const {

@@ -195,6 +195,7 @@ bool StoredSpace::append(Record& record, const Look& look, Txn txn, Look::Found&
   if (!outcome.committed) return false;
   record.number = Token{outcome.revision.value};
   found = look.found(outcome.reads);
+  if (found.free()) look.raise(floors_, outcome.revision);
   return true;
 }
 
@@ -203,7 +204,7 @@ StoredSpace::View StoredSpace::append(Record& record) {
   for (;;) {
     Txn txn;
     if (!agree_on_limits(record.row.owner, record.row.claims, {}, txn)) continue;
-    const Look look{record.row.claims, known_classes(record.row.claims), this_apply};
+    const Look look{record.row.claims, known_classes(record.row.claims), this_apply, floors_};
     Look::Found found;
     if (append(record, look, std::move(txn), found)) {
       const Revision at{record.number.value};
@@ -305,7 +306,7 @@ bool StoredSpace::try_request(const detail::Ask& ask, detail::Grant& grant) {
   for (;;) {
     Txn txn;
     if (!agree_on_limits(record->row.owner, record->row.claims, {}, txn)) continue;
-    const Look before{record->row.claims, known_classes(record->row.claims), this_apply};
+    const Look before{record->row.claims, known_classes(record->row.claims), this_apply, floors_};
     Txn read;
     read.reads = before.ranges();
     for (Range& range : read.reads) range.before = {};

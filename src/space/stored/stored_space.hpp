@@ -204,6 +204,7 @@ class StoredSpace final : public detail::Backend {
   std::atomic<std::size_t> users_ = 1;  // The Space, each record, each post that is under way.
   std::atomic<bool> closed_ = false;
   Runner runner_;
+  Floors floors_;
 
   base::Mutex mutex_;
   std::map<std::uint64_t, RecordRef> waiting_ TENURE_GUARDED_BY(mutex_);

@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "space/rehearsal.hpp"
+#include "space/stored/look.hpp"
 #include "tenure/memory_store.hpp"
 
 namespace tenure::stored {
@@ -43,6 +45,30 @@ TEST(StoredSpace, ObeysTheRuleOnLongScripts) {
   }
   EXPECT_GT(grants, 3'000U);
   EXPECT_GT(waits, 1'500U);
+}
+
+// Whoever was free to go knows that its lines are empty up to its own number; what is below its
+// path it does not know.
+TEST(Look, BeginsWhereLinesWereLastSeenToBeEmpty) {
+  const std::vector<Claim> claims = {Claim{Path::of("book", 3)}};
+  constexpr std::size_t lines = 3;  // Of the root, the book and the chapter.
+  Floors floors;
+  const Look first{claims, {}, this_apply, floors};
+  first.raise(floors, Revision{7});
+  const Look later{claims, {}, this_apply, floors};
+  ASSERT_EQ(later.ranges().size(), first.ranges().size());
+  for (std::size_t i = 0; i < first.ranges().size(); ++i) {
+    const std::string& from = first.ranges()[i].from;
+    EXPECT_EQ(later.ranges()[i].from, i < lines ? from + stamp(Revision{7}) : from) << i;
+    EXPECT_EQ(later.ranges()[i].to, first.ranges()[i].to) << i;
+  }
+  // One that is in line since before then looks at all of it.
+  const Look earlier{claims, {}, Revision{5}, floors};
+  for (std::size_t i = 0; i < lines; ++i) {
+    EXPECT_EQ(earlier.ranges()[i].from, first.ranges()[i].from) << i;
+  }
+  first.raise(floors, Revision{6});  // Another thread's, a little late.
+  EXPECT_EQ((Look{claims, {}, this_apply, floors}.ranges()[0].from), later.ranges()[0].from);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ constexpr std::chrono::nanoseconds slow_check = 1s;
 }  // namespace
 
 StoredSpace::View StoredSpace::look_back(std::span<const Claim> claims, Token number) {
-  const Look look{claims, known_classes(claims), Revision{number.value}};
+  const Look look{claims, known_classes(claims), Revision{number.value}, floors_};
   Txn txn;
   txn.guards.push_back(session_->guard());
   txn.reads = look.ranges();
@@ -28,6 +28,7 @@ StoredSpace::View StoredSpace::look_back(std::span<const Claim> claims, Token nu
   const Outcome outcome = store_->apply(txn);
   View view;
   view.found = look.found(outcome.reads);
+  if (view.found.free() && outcome.committed) look.raise(floors_, Revision{number.value});
   if (!outcome.reads.back().empty()) view.own = outcome.reads.back().front();
   view.session = outcome.committed;
   view.at = outcome.revision;
