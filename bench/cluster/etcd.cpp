@@ -86,8 +86,9 @@ std::unique_ptr<etcd::Server> start_etcd(Report& report) {
 }
 
 Opener etcd_opener(const etcd::Server& server) {
-  return
-      [&server](const std::string& name) { return open(etcd::open_etcd_alone(server.url(name))); };
+  return [&server](const std::string& name) {
+    return open(etcd::open_etcd_alone(server.url(name)), patient);
+  };
 }
 
 void BarePair::operator()() const {

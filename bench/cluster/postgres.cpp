@@ -35,7 +35,7 @@ std::unique_ptr<stored::Postgres> start_postgres(Report& report) {
 
 Opener postgres_opener(const stored::Postgres& server, const std::string& database) {
   return [url = server.url(database)](const std::string& name) {
-    return open(url + "&tenure_schema=" + name);
+    return open(store(url + "&tenure_schema=" + name), patient);
   };
 }
 

@@ -15,6 +15,8 @@ namespace tenure::bench::cluster {
 
 inline constexpr std::size_t client_core = 0;
 inline constexpr std::size_t server_core = 1;
+// A machine that is busy, or whose disk stands still for a while, is no reason to lose a session.
+inline const SessionOptions patient{.label = {}, .ttl = std::chrono::minutes{1}};
 
 // What a line says of where its clients were.
 [[nodiscard]] inline std::string on_cores(std::size_t of_clients) {
