@@ -75,13 +75,13 @@ std::stop_token StoredSpace::lost(const detail::Grant& grant) {
   bool first = false;
   {
     const base::Mutex::Scoped lock{mutex_};
-    if (!record->lost.has_value()) {
-      first = true;
+    first = !record->lost.has_value();
+    if (first) {
       record->lost.emplace();
       std::erase_if(watched_holds_, [](const auto& hold) { return hold.expired(); });
       watched_holds_.push_back(record);
     }
-    token = record->lost->get_token();
+    token = record->lost.value().get_token();
   }
   // Each time: who was stopped for longer than its session must not believe an old answer.
   if (session_->lost().stop_requested()) {

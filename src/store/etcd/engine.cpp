@@ -290,17 +290,8 @@ class Engine::Attempt {
       pb::RangeResponse more;
       bool narrow = !plan.hint(i).empty();
       while (take(*found, range, skip, entries) && (found->more() || narrow)) {
-        pb::RangeRequest request = plan.range_request(i);
-        if (!found->more()) {
-          request.set_range_end(engine_.layout_.key(plan.hint(i)));
-          narrow = false;
-        } else if (range.reverse) {
-          request.set_range_end(found->kvs(found->kvs_size() - 1).key());
-          if (narrow) request.set_key(engine_.layout_.key(plan.hint(i)));
-        } else {
-          request.set_key(found->kvs(found->kvs_size() - 1).key() + '\0');
-        }
-        request.set_limit(page);
+        pb::RangeRequest request = rest_of(plan, i, *found, narrow);
+        narrow = narrow && found->more();
         request.set_revision(result.by_etcd);
         pb::RangeResponse next;
         try {
@@ -316,6 +307,27 @@ class Engine::Attempt {
       engine_.memo_.gone(entries.empty() ? range.from : entries.front().key + '\0', range);
     }
     return true;
+  }
+
+  // What of a read is behind that; of one that began at a hint and is done, what is before the
+  // hint.
+  [[nodiscard]] pb::RangeRequest rest_of(const Plan& plan, std::size_t read,
+                                         const pb::RangeResponse& found, bool narrow) const {
+    pb::RangeRequest request = plan.range_request(read);
+    request.set_limit(page);
+    const std::string hint = engine_.layout_.key(plan.hint(read));
+    if (!found.more()) {
+      request.set_range_end(hint);
+      return request;
+    }
+    const std::string& last = found.kvs(found.kvs_size() - 1).key();
+    if (!txn_.reads[read].reverse) {
+      request.set_key(last + '\0');
+      return request;
+    }
+    request.set_range_end(last);
+    if (narrow) request.set_key(hint);
+    return request;
   }
 
   // False: as many as were asked for.

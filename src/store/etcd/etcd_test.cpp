@@ -11,7 +11,6 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -19,8 +18,6 @@
 #include <system_error>
 #include <thread>
 #include <utility>
-
-#include <stdlib.h>  // NOLINT: mkdtemp is POSIX's.
 
 #include "tenure/error.hpp"
 
@@ -76,46 +73,7 @@ std::string ask_health(const std::string& host, int port) {
   return text;
 }
 
-const std::string directory_prefix = "tenure-etcd-";
-
-void remove_those_of_the_dead(const std::filesystem::path& parent) {
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator{parent, ignored}) {
-    const std::string name = entry.path().filename().string();
-    int pid = 0;
-    if (!name.starts_with(directory_prefix)) continue;
-    const char* const end = name.data() + name.size();
-    const auto number = std::from_chars(name.data() + directory_prefix.size(), end, pid);
-    if (number.ec != std::errc{} || number.ptr == end || *number.ptr != '-') continue;
-    if (pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH) {
-      std::filesystem::remove_all(entry.path(), ignored);
-    }
-  }
-}
-
 }  // namespace
-
-// In memory where that can be had: power loss is etcd's own business, and a sync of a disk at every
-// commit would make the suite much longer. The name says whose it is.
-Directory::Directory() {
-  const std::filesystem::path memory = "/dev/shm";
-  const bool in_memory = ::access(memory.c_str(), W_OK) == 0;
-  const std::filesystem::path parent = in_memory ? memory : std::filesystem::temp_directory_path();
-  static const bool swept = [&] {
-    remove_those_of_the_dead(parent);
-    return true;
-  }();
-  static_cast<void>(swept);
-  std::string name =
-      (parent / (directory_prefix + std::to_string(::getpid()) + "-XXXXXX")).string();
-  if (::mkdtemp(name.data()) == nullptr) throw Error("no temporary directory");
-  path_ = name;
-}
-
-Directory::~Directory() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
 
 int free_port() {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -10,23 +10,15 @@
 #include <string>
 #include <vector>
 
+#include "store/scratch.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::etcd {
 
-// A directory that goes with the object; what a test that was killed left, the next one removes.
-class Directory {
+// For a server's files.
+class Directory : public stores::Scratch {
  public:
-  Directory();
-  Directory(const Directory&) = delete;
-  Directory& operator=(const Directory&) = delete;
-  ~Directory();
-  [[nodiscard]] std::string operator/(const std::string& name) const {
-    return (path_ / name).string();
-  }
-
- private:
-  std::filesystem::path path_;
+  Directory() : Scratch("tenure-etcd-") {}
 };
 
 [[nodiscard]] int free_port();

@@ -22,8 +22,6 @@
 #include <thread>
 #include <vector>
 
-#include <stdlib.h>  // NOLINT: mkdtemp is POSIX's.
-
 namespace tenure::postgres {
 namespace {
 
@@ -101,16 +99,13 @@ TestServer& TestServer::instance() {
 bool TestServer::available() { return !programs().empty(); }
 
 TestServer::TestServer() : port_(free_port()), owner_(::getpid()) {
-  std::string name = (fs::temp_directory_path() / "tenure-pg-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary directory");
-  directory_ = name;
   if (const passwd* const user = server_user()) {
-    if (::chown(name.c_str(), user->pw_uid, user->pw_gid) != 0) {
+    if (::chown(directory_.path().c_str(), user->pw_uid, user->pw_gid) != 0) {
       throw std::runtime_error("no directory for the server's user");
     }
   }
-  const fs::path log = directory_ / "log";
-  const std::string data = (directory_ / "data").string();
+  const fs::path log = directory_.path() / "log";
+  const std::string data = directory_ / "data";
   const pid_t make = spawn({(programs() / "initdb").string(), "-D", data, "-U", "tenure", "-A",
                             "trust", "-E", "UTF8", "--no-locale", "--no-sync"},
                            log, true);
@@ -122,7 +117,7 @@ TestServer::TestServer() : port_(free_port()), owner_(::getpid()) {
                                                    "host all all 127.0.0.1/32 trust\n";
   std::ofstream{fs::path{data} / "postgresql.auto.conf"}
       << "listen_addresses='127.0.0.1'\nport=" << port_ << "\nunix_socket_directories='"
-      << directory_.string()
+      << directory_.path().string()
       << "'\ndefault_transaction_isolation='repeatable read'\nsynchronous_commit=off\n"
          "fsync=off\nmax_connections=100\nrestart_after_crash=on\nautovacuum_naptime=5s\n";
   start();
@@ -132,17 +127,14 @@ TestServer::TestServer() : port_(free_port()), owner_(::getpid()) {
 TestServer::~TestServer() {
   if (::getpid() != owner_) return;
   stop(SIGQUIT);
-  std::error_code ignored;
-  fs::remove_all(directory_, ignored);
 }
 
 void TestServer::start() {
-  const fs::path log = directory_ / "log";
+  const fs::path log = directory_.path() / "log";
   const auto until = std::chrono::steady_clock::now() + start_limit;
   // After a kill, its children take a moment to notice and to let go of their memory.
   while (std::chrono::steady_clock::now() < until) {
-    pid_ = spawn({(programs() / "postgres").string(), "-D", (directory_ / "data").string()}, log,
-                 true);
+    pid_ = spawn({(programs() / "postgres").string(), "-D", directory_ / "data"}, log, true);
     while (::waitpid(pid_, nullptr, WNOHANG) == 0) {
       if (answers()) return;
       std::this_thread::sleep_for(10ms);

@@ -7,10 +7,11 @@
 
 #include <sys/types.h>
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
+
+#include "store/scratch.hpp"
 
 namespace tenure::postgres {
 
@@ -42,7 +43,7 @@ class TestServer {
   TestServer();
   [[nodiscard]] bool answers() const;
 
-  std::filesystem::path directory_;
+  const stores::Scratch directory_{"tenure-pg-"};
   int port_ = 0;
   pid_t pid_ = 0;
   pid_t owner_ = 0;
