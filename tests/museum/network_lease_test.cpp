@@ -107,7 +107,7 @@ TEST_P(NetworkMuseum, M03_LostFiresBeforeTheServerEndsTheLease) {
 // Every thread of the program has something to do, all connections are in use, and the hold stays:
 // renewals have a thread of their own, and need not wait for their turn.
 TEST_P(NetworkMuseum, M04_ABusyProgramRenewsInTime) {
-  constexpr auto ttl = 6s;
+  constexpr auto ttl = 9s;
   const Process busy{[&](const Line& line) {
     const std::shared_ptr<Store> used = store(line.hear().value());
     const Space space = open(used, {.label = {}, .ttl = ttl});
@@ -165,7 +165,7 @@ TEST_P(NetworkMuseum, M04_NothingIsRenewedAfterTheSpaceIsClosed) {
 // A ticket has no time of its own: it lives as long as the session, and that as long as the
 // process.
 TEST_P(NetworkMuseum, M05_AHoldAndAWaitOutlastTheLeaseManyTimes) {
-  constexpr auto ttl = 3s;
+  constexpr auto ttl = 8s;
   const Process holder{faults::client()};
   const Process waiter{faults::client()};
   const Process looking{observer(url())};
@@ -175,7 +175,7 @@ TEST_P(NetworkMuseum, M05_AHoldAndAWaitOutlastTheLeaseManyTimes) {
   waiter.tell("lock book");
   until_waiting(looking, 1);
   const auto now = [&] { return Instant{std::chrono::nanoseconds{number_of(looking.ask("now"))}}; };
-  for (const Instant start = now(); now() < start + 4 * ttl;) std::this_thread::sleep_for(100ms);
+  for (const Instant start = now(); now() < start + 3 * ttl;) std::this_thread::sleep_for(100ms);
   EXPECT_EQ(holder.ask("is lost"), "no");
   EXPECT_EQ(looking.ask("waiting"), "1");
   EXPECT_EQ(holder.ask("release"), "yes");

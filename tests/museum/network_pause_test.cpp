@@ -260,7 +260,7 @@ TEST_P(NetworkMuseum, M23_APatientContenderWaitsForTheHoldersLeaseOnly) {
 // The space is closed while the work goes on: the hold keeps the session, and that is renewed until
 // the hold is given back.
 TEST_P(NetworkMuseum, M24_AtShutdownTheHoldOutlivesTheSpaceAndTheSessionTheHold) {
-  constexpr auto ttl = 3s;
+  constexpr auto ttl = 6s;
   const Process leaving{[&](const Line& line) {
     Hold hold;
     {
@@ -282,7 +282,7 @@ TEST_P(NetworkMuseum, M24_AtShutdownTheHoldOutlivesTheSpaceAndTheSessionTheHold)
   ASSERT_EQ(sessions().size(), 3U);
   ASSERT_EQ(leaving.ask("close"), "closed");
   const auto now = [&] { return Instant{std::chrono::nanoseconds{number_of(looking.ask("now"))}}; };
-  for (const Instant start = now(); now() < start + 3 * ttl;) std::this_thread::sleep_for(100ms);
+  for (const Instant start = now(); now() < start + 2 * ttl;) std::this_thread::sleep_for(100ms);
   EXPECT_EQ(next.ask("try book"), "taken");
   next.tell("lock book");
   until_waiting(looking, 1);

@@ -139,11 +139,11 @@ TEST_F(PoolerMuseum, M29_BehindAPoolerADeathIsNoticed) {
 // A hold lasts behind a pooler too, whichever backend renews it.
 TEST_F(PoolerMuseum, M29_BehindAPoolerASessionIsRenewed) {
   const Process holder{faults::client()};
-  ASSERT_EQ(holder.ask(opening(3s)), "ok");
+  ASSERT_EQ(holder.ask(opening(8s)), "ok");
   ASSERT_EQ(holder.ask("lock book"), "holds");
   const std::string start = sql("SELECT extract(epoch FROM clock_timestamp())");
   until([&] {
-    return sql("SELECT clock_timestamp() > to_timestamp(" + start + ") + interval '9 seconds'") ==
+    return sql("SELECT clock_timestamp() > to_timestamp(" + start + ") + interval '20 seconds'") ==
            "t";
   });
   EXPECT_EQ(holder.ask("is lost"), "no");

@@ -98,10 +98,9 @@ TEST_F(StoredMuseum, M26_ATicketThatIsNoneIsRefusedByName) {
   };
   for (const std::string& value : hostile) {
     SCOPED_TRACE(value.substr(0, 80));
-    const std::string key = stored::row_key(book, Token{1});
     Txn plant;
-    plant.writes.push_back(Write::put(key, value));
-    store->apply(plant);
+    plant.writes.push_back(Write::append(stored::here(book), value));
+    const std::string key = stored::row_key(book, Token{store->apply(plant).revision.value});
     for (const std::string& said : {
              error_of([&] { static_cast<void>(space.try_lock(book)); }),
              error_of([&] { static_cast<void>(space.lock(book)); }),

@@ -75,13 +75,15 @@ std::stop_token StoredSpace::lost(const detail::Grant& grant) {
   bool first = false;
   {
     const base::Mutex::Scoped lock{mutex_};
-    first = !record->lost.has_value();
-    if (first) {
-      record->lost.emplace();
+    if (record->lost.has_value()) {
+      // NOLINTNEXTLINE(bugprone-unchecked-optional-access)
+      token = record->lost->get_token();
+    } else {
+      first = true;
+      token = record->lost.emplace().get_token();
       std::erase_if(watched_holds_, [](const auto& hold) { return hold.expired(); });
       watched_holds_.push_back(record);
     }
-    token = record->lost.value().get_token();
   }
   // Each time: who was stopped for longer than its session must not believe an old answer.
   if (session_->lost().stop_requested()) {
