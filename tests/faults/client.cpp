@@ -120,7 +120,7 @@ museum::Process::Body client() {
 
 std::string url_at(int port, const std::string& schema) {
   return "postgres://tenure@127.0.0.1:" + std::to_string(port) +
-         "/postgres?sslmode=disable&gssencmode=disable&connect_timeout=2&tcp_user_timeout=500"
+         "/postgres?sslmode=disable&gssencmode=disable&connect_timeout=4&tcp_user_timeout=2000"
          "&tenure_schema=" +
          schema;
 }

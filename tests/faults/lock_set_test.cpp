@@ -16,6 +16,7 @@
 #include <optional>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -289,7 +290,7 @@ class LockSet : public ::testing::TestWithParam<Kind> {
     const auto at = static_cast<std::size_t>(who);
     scene_->enough = scene_->added.load() + at_a_time;
     scene_->target = who;
-    while (scene_->caught.load() != who) std::this_thread::sleep_for(1ms);
+    while (scene_->caught.load() != who) wait_a_little();
     if (cut) {
       networks_[at]->door(Proxy::Door::shut);
       networks_[at]->cut();
@@ -310,7 +311,14 @@ class LockSet : public ::testing::TestWithParam<Kind> {
   void until_added(std::uint64_t more) {
     const std::uint64_t wanted = scene_->added.load() + more;
     scene_->enough = scene_->added.load() + at_a_time;
-    while (scene_->added.load() < wanted) std::this_thread::sleep_for(1ms);
+    while (scene_->added.load() < wanted) wait_a_little();
+  }
+
+  void wait_a_little() const {
+    for (const auto& adder : adders_) {
+      if (adder->gone()) throw std::runtime_error("a process of the experiment has ended");
+    }
+    std::this_thread::sleep_for(1ms);
   }
 
   const TemporaryDirectory directory_;

@@ -108,6 +108,12 @@ void Process::stop() const {
   }
 }
 
+bool Process::gone() const noexcept {
+  siginfo_t info{};
+  const auto id = static_cast<id_t>(pid_);
+  return ::waitid(P_PID, id, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == pid_;
+}
+
 void Process::go_on() const noexcept { signal(SIGCONT); }
 
 int Process::exit_status() {

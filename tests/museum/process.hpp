@@ -65,6 +65,7 @@ class Process {
   void kill() noexcept;  // SIGKILL; when this returns, the process is gone.
   void stop() const;     // SIGSTOP; when this returns, it does not run.
   void go_on() const noexcept;
+  [[nodiscard]] bool gone() const noexcept;  // It has ended, and nobody told it to.
   int exit_status();  // Waits for its end. A signal counts as 128 + its number.
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
 
