@@ -40,7 +40,7 @@ TEST(ShardLock, CountsRightWhileThreadsTakeTurns) {
 TEST(ShardLock, CountsRightWhileItLeans) {
   Shared shared;
   std::atomic<bool> stop = false;
-  long own = 0;
+  std::atomic<long> own = 0;
   long others = 0;
   std::jthread leaner{[&] {
     while (!stop) {
@@ -56,7 +56,7 @@ TEST(ShardLock, CountsRightWhileItLeans) {
       ++others;
     }
     others += try_once(shared) ? 1 : 0;
-    for (int k = 0; k < 2000; ++k) std::this_thread::yield();  // It has a streak meanwhile.
+    for (const long now = own; own < now + 2000;) std::this_thread::yield();  // It has a streak.
   }
   stop = true;
   leaner.join();

@@ -199,7 +199,7 @@ bool StoredSpace::append(Record& record, const Look& look, Txn txn, Look::Found&
   return true;
 }
 
-// What it sees is as good as a look of its own.
+// What it sees is as good as a look of its own, but for its own entry.
 StoredSpace::View StoredSpace::append(Record& record) {
   for (;;) {
     Txn txn;
@@ -207,14 +207,10 @@ StoredSpace::View StoredSpace::append(Record& record) {
     const Look look{record.row.claims, known_classes(record.row.claims), this_apply, floors_};
     Look::Found found;
     if (append(record, look, std::move(txn), found)) {
-      const Revision at{record.number.value};
       return {.found = std::move(found),
-              .own = Entry{.key = record.first_key(),
-                           .value = record.row.text(),
-                           .created = at,
-                           .changed = at},
+              .own = {},
               .session = true,
-              .at = at};
+              .at = Revision{record.number.value}};
     }
     explain_refusal(record.row.owner, record.row.claims, {});
   }
@@ -262,6 +258,10 @@ bool StoredSpace::request(const detail::Ask& ask, detail::Waiter& waiter) {
     record->held = record;
     return true;
   }
+  view.own = Entry{.key = record->first_key(),
+                   .value = record->row.text(),
+                   .created = view.at,
+                   .changed = view.at};
   return wait_in_line(record, waiter, std::move(view));
 }
 

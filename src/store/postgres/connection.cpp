@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cassert>
 #include <cerrno>
+#include <charconv>
 #include <tuple>
 #include <utility>
 
@@ -13,12 +16,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A plan that was made while the tables were small would read all of them once they are not. Waits
+// A plan that was made while the tables were small would read all of them once they are not. The
+// server notices a client that is gone as soon as the client would notice a server (url.cpp). Waits
 // for other writers are short, and what ends them early ends them in the dark.
 constexpr const char* settings =
     "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED;"
     "SET enable_seqscan=off; SET enable_bitmapscan=off; SET jit=off;"
     "SET plan_cache_mode=force_generic_plan;"
+    "SET tcp_keepalives_idle=5; SET tcp_keepalives_interval=5; SET tcp_keepalives_count=2;"
+    "SET tcp_user_timeout=10000;"
     "SET statement_timeout=0; SET lock_timeout=0; SET idle_in_transaction_session_timeout=0";
 
 struct Pointers {
@@ -86,17 +92,22 @@ NoConnection refused(const Target& target, const Pointers& pointers, std::string
 constexpr int last_wait_ms = 500;
 constexpr int execute_factor = 3;  // For what makes tables, or waits until somebody else has.
 
+// Parameters as libpq takes them.
 struct CallPointers {
   explicit CallPointers(const Params& params) {
-    for (const std::string& value : params.values()) {
-      values.push_back(value.data());
-      sizes.push_back(static_cast<int>(value.size()));
+    const auto count = static_cast<std::size_t>(params.count());
+    assert(count <= max_params);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::string_view value = params.value(i);
+      values[i] = value.data();
+      sizes[i] = static_cast<int>(value.size());
+      formats[i] = 1;
     }
-    formats.assign(values.size(), 1);
   }
-  std::vector<const char*> values;
-  std::vector<int> sizes;
-  std::vector<int> formats;
+  static constexpr std::size_t max_params = 48;  // A batch has 35 at most.
+  std::array<const char*, max_params> values{};
+  std::array<int, max_params> sizes{};
+  std::array<int, max_params> formats{};
 };
 
 bool is_good(const Result& result) {
@@ -128,7 +139,19 @@ Connection::Connection(std::shared_ptr<const Target> target) : target_(std::move
   }
 }
 
-void Connection::fail(const PGresult* result, bool sent) {
+std::size_t Statement::new_id() noexcept {
+  static std::atomic<std::size_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed);
+}
+
+std::int64_t Result::changed() const {
+  const std::string_view count = PQcmdTuples(result_.get());
+  std::int64_t rows = 0;
+  std::from_chars(count.data(), count.data() + count.size(), rows);
+  return rows;
+}
+
+void Connection::fail(const PGresult* result, bool sent, std::size_t done) {
   const char* const state =
       result == nullptr ? nullptr : PQresultErrorField(result, PG_DIAG_SQLSTATE);
   std::string text;
@@ -139,72 +162,112 @@ void Connection::fail(const PGresult* result, bool sent) {
     text = PQerrorMessage(connection_.get());
   }
   throw Failed(target_->shown + ": " + target_->hide(std::move(text)),
-               state == nullptr ? "" : state, PQstatus(connection_.get()) != CONNECTION_OK, sent);
+               state == nullptr ? "" : state, PQstatus(connection_.get()) != CONNECTION_OK, sent,
+               done);
 }
 
 Result Connection::execute(const std::string& sql) {
   if (PQsendQuery(connection_.get(), sql.c_str()) == 0) fail(nullptr, true);
-  const Limit silence = target_->silence;
-  return last(silence ? Limit{*silence * execute_factor} : silence);
+  Patience patience{.limit = target_->silence};
+  if (patience.limit) *patience.limit *= execute_factor;
+  return last(patience);
 }
 
-void Connection::prepare(const Statement& statement, const Params& params, Limit limit) {
-  if (PQsendPrepare(connection_.get(), statement.name, statement.sql.c_str(), params.count(),
-                    params.types().data()) == 0) {
+void Connection::prepare(const Statement& statement, const Params& params,
+                         const Patience& patience) {
+  if (statement.id < prepared_.size() && prepared_[statement.id]) return;
+  if (PQsendPrepare(connection_.get(), statement.name.c_str(), statement.sql.c_str(),
+                    params.count(), params.types().data()) == 0) {
     fail(nullptr, false);
   }
   try {
-    std::ignore = last(limit);
+    std::ignore = last(patience);
   } catch (const Failed& failed) {  // What it was for has not been sent.
     throw Failed(failed.what(), failed.state(), failed.broken(), false);
   }
-  prepared_.insert(statement.name);
+  if (prepared_.size() <= statement.id) prepared_.resize(statement.id + 1);
+  prepared_[statement.id] = true;
 }
 
-Result Connection::call(const Statement& statement, const Params& params, Limit limit,
-                        const std::function<bool()>& still_at_it) {
-  PGconn* const connection = connection_.get();
+bool Connection::send(const Statement& statement, const Params& params) {
   const CallPointers pointers{params};
-  int sent = 0;
   if (pooled_) {
-    sent = PQsendQueryParams(connection, statement.sql.c_str(), params.count(),
+    return PQsendQueryParams(connection_.get(), statement.sql.c_str(), params.count(),
                              params.types().data(), pointers.values.data(), pointers.sizes.data(),
-                             pointers.formats.data(), 1);
-  } else {
-    if (!prepared_.contains(statement.name)) prepare(statement, params, limit);
-    sent = PQsendQueryPrepared(connection, statement.name, params.count(), pointers.values.data(),
-                               pointers.sizes.data(), pointers.formats.data(), 1);
+                             pointers.formats.data(), 1) != 0;
   }
+  return PQsendQueryPrepared(connection_.get(), statement.name.c_str(), params.count(),
+                             pointers.values.data(), pointers.sizes.data(), pointers.formats.data(),
+                             1) != 0;
+}
+
+Result Connection::call(const Statement& statement, const Params& params,
+                        const Patience& patience) {
+  if (!pooled_) prepare(statement, params, patience);
   // Some of it may have gone out, but never the end of it: whatever the server has of it, it can't
   // run it.
-  if (sent == 0) fail(nullptr, false);
-  Result result = next(limit, still_at_it);
+  if (!send(statement, params)) fail(nullptr, false);
+  Result result = next(patience);
   // To its end, whatever it says: a connection with the rest of an answer in it takes no other
   // call. And a server that is told to stop sends what it has, and a row is there before its commit
   // is: only when nothing but the end follows was it committed.
-  for (Result more = next(limit, still_at_it); more.get() != nullptr;
-       more = next(limit, still_at_it)) {
+  for (Result more = next(patience); more.get() != nullptr; more = next(patience)) {
     if (is_good(result) && !is_good(more)) result = std::move(more);
   }
   if (!is_good(result)) fail(result.get(), true);
   return result;
 }
 
-// Null at the end of the answer.
-Result Connection::next(Limit limit, const std::function<bool()>& still_at_it) {
+std::vector<Result> Connection::run(std::span<const Step> steps, const Patience& patience) {
+  for (const Step& step : steps) prepare(*step.statement, *step.params, patience);
   PGconn* const connection = connection_.get();
-  auto until = limit ? Clock::now() + *limit : Clock::time_point::max();
+  PQenterPipelineMode(connection);
+  const bool queued = std::ranges::all_of(
+      steps, [this](const Step& step) { return send(*step.statement, *step.params); });
+  // What was queued is not taken back, so the connection is of no use any more.
+  if (!queued) throw Failed(target_->shown + ": no memory for a call", "", true, false);
+  if (PQpipelineSync(connection) == 0) fail(nullptr, true);
+  std::vector<Result> results = rest_of_run(patience);
+  PQexitPipelineMode(connection);
+  const auto bad = std::ranges::find_if_not(results, is_good);
+  if (bad == results.end()) return results;
+  // A transaction that was begun is over, but open until it is said.
+  if (PQtransactionStatus(connection) == PQTRANS_INERROR) std::ignore = execute("ROLLBACK");
+  fail(bad->get(), true, static_cast<std::size_t>(bad - results.begin()));
+}
+
+// Between two results there is a null; two of them are the end of a connection.
+std::vector<Result> Connection::rest_of_run(const Patience& patience) {
+  std::vector<Result> results;
+  for (bool between = false;;) {
+    Result one = next(patience);
+    if (one.get() == nullptr) {
+      if (between) fail(results.empty() ? nullptr : results.back().get(), true);
+      between = true;
+      continue;
+    }
+    between = false;
+    if (PQresultStatus(one.get()) == PGRES_PIPELINE_SYNC) return results;
+    results.push_back(std::move(one));
+  }
+}
+
+// Null at the end of the answer.
+Result Connection::next(const Patience& patience) {
+  PGconn* const connection = connection_.get();
+  std::optional<Clock::time_point> until;
   while (PQisBusy(connection) != 0) {
     int left = -1;
-    if (limit) {
-      const auto time = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+    if (patience.limit) {
+      if (!until) until = Clock::now() + *patience.limit;
+      const auto time = std::chrono::ceil<std::chrono::milliseconds>(*until - Clock::now());
       left = static_cast<int>(std::max<std::int64_t>(time.count(), 0));
     }
     pollfd one{.fd = PQsocket(connection), .events = POLLIN, .revents = 0};
     int ready = ::poll(&one, 1, left);
-    if (ready == 0 && limit) {
-      if (still_at_it && still_at_it()) {
-        until = Clock::now() + limit.value_or(std::chrono::milliseconds{0});
+    if (ready == 0) {
+      if (patience.still_at_it && patience.still_at_it()) {
+        until.reset();
       } else {
         ready = ::poll(&one, 1, last_wait_ms);  // It may have answered while that was asked.
         if (ready == 0) throw Failed(target_->shown + ": no answer in time", "", true, true);
@@ -217,10 +280,10 @@ Result Connection::next(Limit limit, const std::function<bool()>& still_at_it) {
 }
 
 // Of the answer to all that was sent.
-Result Connection::last(Limit limit) {
-  Result result = next(limit);
+Result Connection::last(const Patience& patience) {
+  Result result = next(patience);
   if (result.get() != nullptr) {
-    for (Result more = next(limit); more.get() != nullptr; more = next(limit)) {
+    for (Result more = next(patience); more.get() != nullptr; more = next(patience)) {
       result = std::move(more);
     }
   }

@@ -13,7 +13,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,19 +28,23 @@ namespace tenure::postgres {
 class Failed : public Error {
  public:
   // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): as they are asked for below.
-  Failed(const std::string& message, std::string state, bool broken, bool sent)
-      : Error(message), state_(std::move(state)), broken_(broken), sent_(sent) {}
+  Failed(const std::string& message, std::string state, bool broken, bool sent,
+         std::size_t done = 0)
+      : Error(message), state_(std::move(state)), broken_(broken), sent_(sent), done_(done) {}
   // Its SQLSTATE; empty where the server said none.
   [[nodiscard]] const std::string& state() const noexcept { return state_; }
   // The connection is of no use any more.
   [[nodiscard]] bool broken() const noexcept { return broken_; }
   // The server may have got it.
   [[nodiscard]] bool sent() const noexcept { return sent_; }
+  // Of several steps: so many went well before.
+  [[nodiscard]] std::size_t done() const noexcept { return done_; }
 
  private:
   std::string state_;
   bool broken_;
   bool sent_;
+  std::size_t done_;
 };
 
 // There is no connection.
@@ -73,6 +77,8 @@ class Result {
   [[nodiscard]] std::int64_t number(int row, int column) const {
     return number_in(bytes(row, column));
   }
+  // How many rows were inserted, updated or deleted.
+  [[nodiscard]] std::int64_t changed() const;
   [[nodiscard]] const PGresult* get() const noexcept { return result_.get(); }
 
  private:
@@ -84,8 +90,24 @@ class Result {
 
 // A text of SQL, and the name under which a connection prepares it.
 struct Statement {
-  const char* name;
+  std::string name;
   std::string sql;
+  std::size_t id = new_id();  // Of the process: what a connection knows it by.
+
+ private:
+  static std::size_t new_id() noexcept;
+};
+
+struct Step {
+  const Statement* statement;
+  const Params* params;
+};
+
+// How long an answer is waited for: `limit`, and once more each time that the server is found to be
+// still at it.
+struct Patience {
+  std::optional<std::chrono::milliseconds> limit{};  // None: for ever.
+  std::function<bool()> still_at_it{};
 };
 
 class Connection {
@@ -93,11 +115,12 @@ class Connection {
   // Throws NoConnection.
   explicit Connection(std::shared_ptr<const Target> target);
 
-  using Limit = std::optional<std::chrono::milliseconds>;
-  // Parameters and results are binary. Throws Failed; with `limit`, also when it takes longer and
-  // the server is not known to be still at it, and the connection is broken then.
-  Result call(const Statement& statement, const Params& params, Limit limit = {},
-              const std::function<bool()>& still_at_it = {});
+  // Parameters and results are binary. Throws Failed; also when it takes longer than that, and the
+  // connection is broken then.
+  Result call(const Statement& statement, const Params& params, const Patience& patience = {});
+  // Several in one message, each with a result. Not behind a pooler. The first that fails is
+  // thrown, and those behind it were not made.
+  std::vector<Result> run(std::span<const Step> steps, const Patience& patience);
   // Any number of statements; the last result, as text. Within a few times the target's silence.
   Result execute(const std::string& sql);
 
@@ -117,20 +140,31 @@ class Connection {
   [[nodiscard]] std::int64_t backend() const noexcept { return backend_; }
   [[nodiscard]] const std::string& backend_start() const noexcept { return backend_start_; }
 
+  // Its user's own: what was found to be in order, for as long as the connection lasts.
+  struct Vouched {
+    std::int64_t table = 0;
+    bool standby = false;  // Durable means: on another server too.
+  };
+  void vouch_for(const Vouched& what) noexcept { vouched_ = what; }
+  [[nodiscard]] const Vouched& vouched() const noexcept { return vouched_; }
+
  private:
   struct Finish {
     void operator()(PGconn* connection) const noexcept { PQfinish(connection); }
   };
-  void prepare(const Statement& statement, const Params& params, Limit limit);
-  Result next(Limit limit, const std::function<bool()>& still_at_it = {});
-  Result last(Limit limit);
-  [[noreturn]] void fail(const PGresult* result, bool sent);
+  void prepare(const Statement& statement, const Params& params, const Patience& patience);
+  [[nodiscard]] bool send(const Statement& statement, const Params& params);
+  Result next(const Patience& patience);
+  Result last(const Patience& patience);
+  std::vector<Result> rest_of_run(const Patience& patience);
+  [[noreturn]] void fail(const PGresult* result, bool sent, std::size_t done = 0);
 
   std::shared_ptr<const Target> target_;
   std::unique_ptr<PGconn, Finish> connection_;
-  std::set<std::string, std::less<>> prepared_;
+  std::vector<bool> prepared_;  // By statement.
   std::int64_t backend_ = 0;
   std::string backend_start_;
+  Vouched vouched_;
   bool pooled_ = false;
 };
 

@@ -64,16 +64,12 @@ Engine::Engine(Target target)
             .sql = target_->in_schema("SELECT * FROM @.look(" + numbered(1, 10) + ')')},
       change_{.name = "tenure_change",
               .sql = target_->in_schema("CALL @.change(" + numbered(1, 16) +
-                                        ",NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL)")},
-      append_{.name = "tenure_append",
-              .sql = target_->in_schema("CALL @.append(" + numbered(1, 9) +
-                                        ",true,NULL,NULL,NULL,NULL,NULL,NULL,NULL)")},
-      remove_{.name = "tenure_remove",
-              .sql = target_->in_schema("CALL @.remove($1,true,NULL,NULL)")} {
+                                        ",NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL)")} {
   for (auto pause = std::chrono::milliseconds{first_pause};; pause *= 2) {
     try {
       auto connection = std::make_unique<Connection>(target_);
       schema_number_ = open_schema(*connection, *target_);
+      batches_.emplace(*target_, schema_number_);
       pooled_ = connection->pooled();
       give_back(std::move(connection));
       return;
@@ -180,20 +176,23 @@ class Engine::Borrowed {
 
 // --- calls
 
-Result Engine::call(const Statement& statement, const Params& params, bool again) {
+template <typename Call>
+auto Engine::perform(bool again, const Call& call) {
   int conflicts = 0;
   for (const std::int64_t until = boot_ns() + std::chrono::nanoseconds{patience}.count();;) {
     std::int64_t backend = 0;
     std::string since;
     try {
       Borrowed connection{*this};
-      backend = connection->backend();
-      since = connection->backend_start();
       try {
         round_trips_.fetch_add(1, std::memory_order_relaxed);
-        return connection->call(statement, params, target_->silence,
-                                [&] { return works(backend, since); });
+        return call(*connection,
+                    Patience{.limit = target_->silence, .still_at_it = [this, &connection] {
+                               return works(connection->backend(), connection->backend_start());
+                             }});
       } catch (const Failed& failed) {
+        backend = connection->backend();
+        since = connection->backend_start();
         connection.judge(failed);
         throw;
       }
@@ -206,6 +205,12 @@ Result Engine::call(const Statement& statement, const Params& params, bool again
       throw_for(failed);
     }
   }
+}
+
+Result Engine::call(const Statement& statement, const Params& params, bool again) {
+  return perform(again, [&](Connection& connection, const Patience& patience) {
+    return connection.call(statement, params, patience);
+  });
 }
 
 // Whether a backend has something to do. Behind a pooler nobody knows whose it is by now.
@@ -261,24 +266,47 @@ Result Engine::ask(const std::string& sql) {
   }
 }
 
-Result Engine::make(const Txn& txn) {
-  const Shape shape = shape_of(txn);
-  // The short ones take the settings of the connection for granted.
-  if (!pooled() && (shape == Shape::append || shape == Shape::remove)) {
-    Result result = call(shape == Shape::append ? append_ : remove_, params_of(txn, shape), false);
-    if (!result.null(0, 0)) return result;
+// Who made the last two revisions is likely to make the next.
+class Engine::Writing {
+ public:
+  explicit Writing(Engine& engine) : engine_(engine), first_(engine_.writing_.fetch_add(1) == 0) {}
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
+  ~Writing() { engine_.writing_.fetch_sub(1); }
+  [[nodiscard]] bool alone() const { return first_ && engine_.alone_.load(); }
+  void made(Revision revision) {
+    engine_.alone_.store(engine_.written_.exchange(revision.value) + 1 == revision.value);
   }
-  return call(shape == Shape::look ? look_ : change_, params_of(txn), shape == Shape::look);
+
+ private:
+  Engine& engine_;
+  const bool first_;
+};
+
+Answer Engine::make(const Txn& txn, bool alone) {
+  if (!pooled()) {
+    if (auto batch = batches_->batch_of(txn)) {
+      auto answer = perform(false, [&](Connection& connection, const Patience& patience) {
+        return batches_->run(txn, *batch, alone, connection, patience);
+      });
+      if (answer) return *std::move(answer);
+    }
+  }
+  const bool reads = txn.writes.empty();
+  return answer_of(txn, call(reads ? look_ : change_, params_of(txn), reads));
 }
 
 Outcome Engine::apply(const Txn& txn) {
   check_size(txn);
-  const bool reads = txn.writes.empty();
   const std::int64_t sent = boot_ns();
-  const Result result = make(txn);
-  Answer answer = answer_of(txn, result);
+  std::optional<Writing> writing;
+  if (!txn.writes.empty()) writing.emplace(*this);
+  Answer answer = make(txn, writing && writing->alone());
   clock_.saw(answer.clock_ns, sent, boot_ns());
-  if (!reads && answer.outcome.committed) remember(txn, answer.outcome);
+  if (writing && answer.outcome.committed) {
+    writing->made(answer.outcome.revision);
+    remember(txn, answer.outcome);
+  }
   return std::move(answer.outcome);
 }
 
@@ -317,7 +345,7 @@ void Engine::remove_again(Connection& connection) {
       Txn look;
       look.reads.push_back(Range::key(one.key));
       const Answer seen =
-          answer_of(look, connection.call(look_, params_of(look), target_->silence));
+          answer_of(look, connection.call(look_, params_of(look), {.limit = target_->silence}));
       if (seen.outcome.reads[0].empty()) continue;
       const Entry& entry = seen.outcome.reads[0][0];
       if (entry.changed.value >= one.revision) continue;
@@ -325,7 +353,7 @@ void Engine::remove_again(Connection& connection) {
       remove.durability = Durability::full;
       remove.guards.push_back(Guard::unchanged(entry.key, entry.changed));
       remove.writes.push_back(Write::remove(entry.key));
-      std::ignore = connection.call(change_, params_of(remove), target_->silence);
+      std::ignore = connection.call(change_, params_of(remove), {.limit = target_->silence});
     }
   } catch (...) {
     const Lock lock{mutex_};

@@ -24,12 +24,14 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/annotations.hpp"
 #include "base/mutex.hpp"
+#include "store/postgres/batch.hpp"
 #include "store/postgres/clock.hpp"
 #include "store/postgres/connection.hpp"
 #include "store/postgres/url.hpp"
@@ -74,6 +76,7 @@ class Engine {
   static constexpr std::size_t max_remembered = 10'000;
 
   class Borrowed;
+  class Writing;
   struct Removed {
     std::string key;
     std::uint64_t revision;
@@ -83,8 +86,11 @@ class Engine {
   std::unique_ptr<Connection> borrow();
   void give_back(std::unique_ptr<Connection> connection);
   void drop_stale();
+  // On a connection of the pool, and on others if it breaks. `again`: it may be made twice.
+  template <typename Call>
+  auto perform(bool again, const Call& call);
   Result call(const Statement& statement, const Params& params, bool again);
-  Result make(const Txn& txn);
+  Answer make(const Txn& txn, bool alone);
   [[nodiscard]] bool works(std::int64_t backend, const std::string& since) noexcept;
   [[noreturn]] static void throw_for(const Failed& failed);
   void settle(std::int64_t backend, const std::string& since) noexcept;
@@ -94,11 +100,13 @@ class Engine {
   const std::shared_ptr<const Target> target_;
   const Statement look_;
   const Statement change_;
-  const Statement append_;
-  const Statement remove_;
   std::int64_t schema_number_ = 0;
+  std::optional<Batches> batches_;  // Since the schema is there.
   std::atomic<bool> pooled_{false};
   std::atomic<std::uint64_t> round_trips_{0};
+  std::atomic<int> writing_{0};            // Applies of this process that are about to write.
+  std::atomic<std::uint64_t> written_{0};  // The last revision of this process's.
+  std::atomic<bool> alone_{false};         // The one before that was its own too.
   ServerClock clock_;
 
   base::Mutex mutex_;

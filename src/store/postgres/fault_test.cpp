@@ -105,8 +105,12 @@ struct History {
 void write_on(Store& store, int writer, const std::atomic<bool>& done, History& history) {
   for (int i = 0; !done; ++i) {
     const std::string value = std::to_string(writer) + "/" + std::to_string(i);
+    // By turns as a batch and as a call of change().
+    std::vector<Guard> guards;
+    if (i % 2 == 0) guards.push_back(Guard::present("here"));
     try {
-      const Outcome outcome = store.apply(txn({}, {Write::append("log/", value)}));
+      const Outcome outcome = store.apply(txn(guards, {Write::append("log/", value)}));
+      EXPECT_TRUE(outcome.committed);
       const std::lock_guard lock{history.mutex};
       history.twice = !history.told.emplace(outcome.revision.value, value).second || history.twice;
     } catch (const StoreError& error) {
@@ -133,15 +137,16 @@ void expect_whole(Store& store, const History& history) {
 }
 
 template <typename Trouble>
-void try_with(const Trouble& trouble) {
+void try_with(const Trouble& trouble, int writers_at_once = 4) {
   const TestSchema schema;
+  open_postgres(schema.url(), true)->apply(txn({}, {Write::put("here", "")}));
   History history;
   std::atomic<bool> done = false;
   {
     std::vector<std::jthread> writers;
     const std::unique_ptr<std::atomic<bool>, void (*)(std::atomic<bool>*)> end{
         &done, [](std::atomic<bool>* over) { over->store(true); }};
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < writers_at_once; ++i) {
       writers.emplace_back([&, i, mine = open_postgres(schema.url(), i % 2 == 0)] {
         write_on(*mine, i, done, history);
       });
@@ -172,6 +177,16 @@ TEST(PostgresFaults, AKilledServerLosesNothing) {
   });
 }
 
+// Who is alone waits for the disk in its one commit.
+TEST(PostgresFaults, AKilledServerLosesNothingOfALoneWriter) {
+  try_with(
+      [] {
+        TestServer::instance().stop(SIGKILL);
+        TestServer::instance().start();
+      },
+      1);
+}
+
 TEST(PostgresFaults, AnImmediateShutdownLosesNothing) {
   try_with([] {
     TestServer::instance().stop(SIGQUIT);
@@ -189,7 +204,10 @@ TEST(PostgresFaults, ACrashRaisesTheEpochAndRemovesStayMade) {
   Revision last;
   for (int i = 0; i < 20; ++i) {
     const Revision made = store->apply(txn({}, {Write::append("t/", "")})).revision;
-    last = store->apply(txn({}, {Write::remove("t/" + stamp(made))})).revision;
+    const std::string key = "t/" + stamp(made);
+    std::vector<Guard> guards;
+    if (i % 2 == 0) guards.push_back(Guard::present(key));  // By turns as a batch.
+    last = store->apply(txn(guards, {Write::remove(key)})).revision;
   }
   TestServer::instance().stop(SIGKILL);
   TestServer::instance().start();

@@ -15,8 +15,6 @@ const std::string& top() {
   return bytes;
 }
 
-std::string_view end_of(const Range& range) { return range.to.empty() ? top() : range.to; }
-
 std::int64_t number_of(Revision revision) {
   constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   return static_cast<std::int64_t>(std::min(revision.value, most));
@@ -86,14 +84,9 @@ void add_writes(Params& params, const std::vector<Write>& writes) {
   }
 }
 
-// Whether what is appended there may be in it: append() does not look for that.
-bool may_read(const Range& range, const std::string& prefix) {
-  if (range.before == this_apply) return false;
-  return (range.to.empty() || prefix < range.to) &&
-         prefix + std::string(stamp_size, '\xff') >= range.from;
-}
-
 }  // namespace
+
+std::string_view end_of(const Range& range) { return range.to.empty() ? top() : range.to; }
 
 NetWrites net_writes(const std::vector<Write>& writes) {
   struct Fate {
@@ -141,34 +134,6 @@ void check_size(const Txn& txn) {
   }
 }
 
-Shape shape_of(const Txn& txn) {
-  if (txn.writes.empty()) return Shape::look;
-  if (txn.writes.size() != 1 || txn.guards.size() != 1) return Shape::change;
-  const Guard& guard = txn.guards.front();
-  const Write& write = txn.writes.front();
-  if (guard.kind != Guard::Kind::present) return Shape::change;
-  if (write.kind == Write::Kind::append) {
-    const bool unread = std::ranges::none_of(
-        txn.reads, [&](const Range& range) { return may_read(range, write.key); });
-    return unread ? Shape::append : Shape::change;
-  }
-  const bool remove = write.kind == Write::Kind::remove && guard.range.from == write.key &&
-                      txn.reads.empty() && !is_durable(txn);
-  return remove ? Shape::remove : Shape::change;
-}
-
-Params params_of(const Txn& txn, Shape shape) {
-  if (shape != Shape::append && shape != Shape::remove) return params_of(txn);
-  const Write& write = txn.writes.front();
-  Params params;
-  if (shape == Shape::append) params.add_bytes(txn.guards.front().range.from);
-  params.add_bytes(write.key);
-  if (shape == Shape::remove) return params;
-  params.add_bytes(write.value);
-  add_reads(params, txn.reads);
-  return params;
-}
-
 Params params_of(const Txn& txn) {
   Params params;
   add_guards(params, txn.guards);
@@ -192,11 +157,20 @@ Answer answer_of(const Txn& txn, const Result& result) {
   answer.clock_ns = result.number(0, 2);
   outcome.reads.resize(txn.reads.size());
   if (txn.reads.empty() || result.null(0, 3)) return answer;
-  const auto places = elements_in(result.bytes(0, 3));
-  const auto keys = elements_in(result.bytes(0, 4));
-  const auto values = elements_in(result.bytes(0, 5));
-  const auto created = elements_in(result.bytes(0, 6));
-  const auto changed = elements_in(result.bytes(0, 7));
+  fill_reads(txn,
+             {result.bytes(0, 3), result.bytes(0, 4), result.bytes(0, 5), result.bytes(0, 6),
+              result.bytes(0, 7)},
+             outcome);
+  return answer;
+}
+
+void fill_reads(const Txn& txn, const std::vector<std::string_view>& taken, Outcome& outcome) {
+  if (taken.at(0).empty()) return;  // Null: nothing was found.
+  const auto places = elements_in(taken.at(0));
+  const auto keys = elements_in(taken.at(1));
+  const auto values = elements_in(taken.at(2));
+  const auto created = elements_in(taken.at(3));
+  const auto changed = elements_in(taken.at(4));
   for (std::size_t i = 0; i < places.size(); ++i) {
     const auto place = static_cast<std::size_t>(number_in(places[i])) - 1;
     outcome.reads.at(place).push_back(
@@ -209,7 +183,6 @@ Answer answer_of(const Txn& txn, const Result& result) {
     std::ranges::sort(outcome.reads[i], {}, &Entry::key);
     if (txn.reads[i].reverse) std::ranges::reverse(outcome.reads[i]);
   }
-  return answer;
 }
 
 }  // namespace tenure::postgres

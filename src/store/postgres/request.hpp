@@ -27,13 +27,10 @@ struct NetWrites {
 // Throws BadRequest for keys or values that are too long.
 void check_size(const Txn& txn);
 
-// Which routine makes it (statements.hpp).
-enum class Shape : std::uint8_t { look, change, append, remove };
-[[nodiscard]] Shape shape_of(const Txn& txn);
 // For look(), where nothing is written, or change().
 [[nodiscard]] Params params_of(const Txn& txn);
-// For any.
-[[nodiscard]] Params params_of(const Txn& txn, Shape shape);
+// Where a range ends: behind every key, if need be.
+[[nodiscard]] std::string_view end_of(const Range& range);
 // A lost machine loses its holders' tickets with it, but a server has its holders elsewhere: only
 // what takes entries away may be lost in a crash.
 [[nodiscard]] bool is_durable(const Txn& txn);
@@ -43,5 +40,7 @@ struct Answer {
   std::int64_t clock_ns = 0;
 };
 [[nodiscard]] Answer answer_of(const Txn& txn, const Result& result);
+// From what take() returns: five arrays.
+void fill_reads(const Txn& txn, const std::vector<std::string_view>& taken, Outcome& outcome);
 
 }  // namespace tenure::postgres

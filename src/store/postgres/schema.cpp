@@ -31,7 +31,7 @@ void make(Connection& connection, const Target& target) {
                                           target.schema + "'");
   if (there.rows() == 0) connection.execute("CREATE SCHEMA " + name);
   for (const char* const sql : {tables_sql, take_sql, judge_sql, look_sql, raise_sql, tell_sql,
-                                change_sql, append_sql, remove_sql, fence_sql, views_sql}) {
+                                change_sql, fence_sql, views_sql}) {
     connection.execute(target.in_schema(sql));
   }
   // An epoch from the start: no revision is zero.

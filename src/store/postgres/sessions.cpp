@@ -158,7 +158,7 @@ void Sessions::renew(const std::string& id, const Own& own) {
     if (connection_ && connection_->stale()) lose_connection();
     if (!connection_) connection_ = engine_->connect(0ms);
     sent = boot_ns();
-    const Result result = connection_->call(renew_, of(id, own.ttl), own.ttl / 4);
+    const Result result = connection_->call(renew_, of(id, own.ttl), {.limit = own.ttl / 4});
     dead = result.rows() == 0;
     renewed = !dead;
     if (renewed) engine_->saw_clock(result.number(0, 0), sent);

@@ -1,4 +1,5 @@
-// statements.hpp: the tables of a store, and the two routines that an apply is one call of.
+// statements.hpp: the tables of a store, the two routines that an apply is one call of, and the
+// statements of batches.
 //
 // In all of these texts @ stands for the schema's quoted name.
 //
@@ -27,9 +28,8 @@
 // alone, until its commit: either it can't, and notifies, or the watcher gets its lock after the
 // commit, and then sees it.
 //
-// append() and remove() are change() for the two that a lock is: a ticket that is appended while
-// its session is there, and an entry that is removed while it is there. They have a third of its
-// expressions. Whatever is unusual they leave to change(), and say so: `committed` is null.
+// What a lock is, a ticket that is appended while its session is there and an entry that is
+// removed, is not a call of change() but a batch (batch.hpp) of the statements below.
 //
 // take() leaves the order of what it found to the caller, who has to sort it.
 #pragma once
@@ -228,80 +228,6 @@ BEGIN
 END $body$;
 )sql";
 
-// What the ranges hold besides the ticket itself is mostly nothing, and that is one question: a
-// command does not see what it inserts.
-inline constexpr const char* append_sql = R"sql(
-CREATE PROCEDURE @.append(
-  guarded bytea, prefix bytea, ticket bytea,
-  froms bytea[], tos bytea[], limits bigint[], skips bigint[], backwards boolean[], stamps bytea[],
-  INOUT committed boolean, INOUT revision bigint, INOUT clock bigint,
-  INOUT places bigint[], INOUT keys bytea[], INOUT vals bytea[], INOUT made bigint[],
-  INOUT put bigint[])
-LANGUAGE plpgsql AS $body$
-DECLARE
-  unwatched boolean;
-  setting text;
-  crowded boolean;
-BEGIN
-  UPDATE @.head AS h SET revision = h.revision + 1
-    WHERE EXISTS (SELECT FROM @.marker AS m WHERE m.own = m.tableoid)
-      AND current_setting('transaction_isolation') = 'read committed'
-    RETURNING h.revision, extract(epoch FROM clock_timestamp()) * 1000000000,
-      pg_try_advisory_xact_lock(1414419794, '@'::regnamespace::oid::int),
-      set_config('synchronous_commit', 'off', true)
-    INTO revision, clock, unwatched, setting;
-  INSERT INTO @.entry SELECT prefix || int8send(revision), ticket, revision, revision
-    FROM @.entry AS s WHERE s.key = guarded AND revision IS NOT NULL
-    RETURNING EXISTS (SELECT FROM unnest(froms, tos) AS r(f, t), @.entry AS e
-                      WHERE e.key >= r.f AND e.key < r.t)
-    INTO crowded;
-  IF crowded IS DISTINCT FROM false OR NOT unwatched THEN
-    IF crowded IS NULL THEN
-      ROLLBACK;
-      committed := NULL;
-      RETURN;
-    END IF;
-    IF NOT unwatched THEN
-      PERFORM @.tell(revision, '{}', ARRAY[prefix]);
-    END IF;
-    SELECT t.places, t.keys, t.vals, t.made, t.put INTO places, keys, vals, made, put
-    FROM @.take(froms, tos, limits, skips, backwards, array_replace(stamps,
-      '\xffffffffffffffff', int8send(revision))) AS t;
-  END IF;
-  COMMIT;
-  PERFORM set_config('synchronous_commit', replace(current_setting('synchronous_commit'),
-    'off', 'on'), true), pg_logical_emit_message(true, 'tenure', '');
-END $body$;
-)sql";
-
-inline constexpr const char* remove_sql = R"sql(
-CREATE PROCEDURE @.remove(
-  gone bytea, INOUT committed boolean, INOUT revision bigint, INOUT clock bigint)
-LANGUAGE plpgsql AS $body$
-DECLARE
-  unwatched boolean;
-  setting text;
-BEGIN
-  UPDATE @.head AS h SET revision = h.revision + 1
-    WHERE EXISTS (SELECT FROM @.marker AS m WHERE m.own = m.tableoid)
-      AND current_setting('transaction_isolation') = 'read committed'
-    RETURNING h.revision, extract(epoch FROM clock_timestamp()) * 1000000000,
-      pg_try_advisory_xact_lock(1414419794, '@'::regnamespace::oid::int),
-      set_config('synchronous_commit', 'off', true)
-    INTO revision, clock, unwatched, setting;
-  DELETE FROM @.entry AS e WHERE e.key = gone AND revision IS NOT NULL;
-  IF NOT FOUND OR NOT unwatched THEN
-    IF NOT FOUND THEN
-      ROLLBACK;
-      committed := NULL;
-      RETURN;
-    END IF;
-    PERFORM @.tell(revision, ARRAY[gone], '{}');
-  END IF;
-  COMMIT;
-END $body$;
-)sql";
-
 // Payloads are short: of more keys than fit, anything may have changed.
 inline constexpr const char* tell_sql = R"sql(
 CREATE FUNCTION @.tell(revision bigint, keys bytea[], prefixes bytea[]) RETURNS void
@@ -316,6 +242,39 @@ BEGIN
   PERFORM pg_notify('tenure ' || '@'::regnamespace::oid, revision || ' ' || told);
 END $body$;
 )sql";
+
+// --- of batches. # stands for the schema's number.
+
+// Which table `head` is, if its store is in order; and whether commits wait for a standby.
+inline constexpr const char* marker_sql =
+    "SELECT '@.head'::regclass::oid::bigint, current_setting('synchronous_standby_names') <> '' "
+    "FROM @.marker AS m WHERE m.own = m.tableoid";
+
+// Gives the next revision, and tells who watches of the key that is about to change. A division by
+// zero where change() has to see to it.
+inline constexpr const char* number_sql = R"sql(
+UPDATE @.head AS h SET revision = h.revision + CASE
+    WHEN h.tableoid::bigint = $3 AND current_setting('transaction_isolation') = 'read committed'
+    THEN 1 ELSE 1 / (h.revision - h.revision) END
+  RETURNING h.revision, clock_timestamp(),
+    set_config('synchronous_commit', CASE WHEN $4 = 1::bigint THEN 'off'
+      ELSE replace(current_setting('synchronous_commit'), 'off', 'on') END, true),
+    CASE WHEN NOT pg_try_advisory_xact_lock(1414419794, #::bigint::oid::int) THEN
+      pg_notify('tenure #', h.revision || ' ' || encode(CASE WHEN $2
+        THEN $1 || int8send(h.revision) ELSE $1 END, 'hex')) END
+)sql";
+inline constexpr const char* number_refused = "22012";
+
+inline constexpr const char* add_ticket_sql = R"sql(
+INSERT INTO @.entry SELECT $2 || int8send(h.revision), $3, h.revision, h.revision
+  FROM @.head AS h, @.entry AS s WHERE s.key = $1
+)sql";
+
+inline constexpr const char* drop_sql = "DELETE FROM @.entry AS e WHERE e.key = $1";
+
+inline constexpr const char* flush_sql =
+    "SELECT set_config('synchronous_commit', replace(current_setting('synchronous_commit'),"
+    "'off', 'on'), true), pg_logical_emit_message(true, 'tenure', '')";
 
 // Durable before any revision of it is given. Plus two: a count that ran over has taken the next
 // one, perhaps in a relaxed commit that was lost.

@@ -1,6 +1,8 @@
 #include "store/postgres/wire.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 
 #include "tenure/error.hpp"
 
@@ -22,25 +24,31 @@ void put32(std::string& to, std::uint64_t value) {
   for (int shift = 24; shift >= 0; shift -= 8) to += static_cast<char>(value >> shift & 0xffU);
 }
 
+std::array<char, 8> bytes_of(std::int64_t value) {
+  std::array<char, 8> bytes{};
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<char>(static_cast<std::uint64_t>(value) >> (56 - (8 * i)) & 0xffU);
+  }
+  return bytes;
+}
+
 void put64(std::string& to, std::int64_t value) {
-  put32(to, static_cast<std::uint64_t>(value) >> 32U);
-  put32(to, static_cast<std::uint64_t>(value) & 0xffffffffU);
+  const std::array<char, 8> bytes = bytes_of(value);
+  to.append(bytes.data(), bytes.size());
 }
 
 // One dimension from 1 on; an array of nothing has none.
-std::string array_of(unsigned type, std::size_t count) {
-  std::string array;
-  put32(array, count == 0 ? 0 : 1);
-  put32(array, 1);  // There may be nulls.
-  put32(array, type);
-  if (count == 0) return array;
-  put32(array, count);
-  put32(array, 1);
-  return array;
+void put_array(std::string& to, unsigned type, std::size_t count) {
+  put32(to, count == 0 ? 0 : 1);
+  put32(to, 1);  // There may be nulls.
+  put32(to, type);
+  if (count == 0) return;
+  put32(to, count);
+  put32(to, 1);
 }
 
 std::uint32_t take32(std::string_view& from) {
-  if (from.size() < 4) throw Error("PostgreSQL sent an array that ends too early");
+  if (from.size() < 4) throw Error("PostgreSQL sent a value that ends too early");
   std::uint32_t value = 0;
   for (const char byte : from.substr(0, 4)) {
     value = value << 8U | static_cast<unsigned char>(byte);
@@ -49,62 +57,82 @@ std::uint32_t take32(std::string_view& from) {
   return value;
 }
 
+// Behind its size.
+std::string_view take_value(std::string_view& from) {
+  const std::uint32_t size = take32(from);
+  if (size > from.size()) throw Error("PostgreSQL sent a value that ends too early");
+  const std::string_view value = from.substr(0, size);
+  from.remove_prefix(size);
+  return value;
+}
+
 }  // namespace
 
+Params::Params(std::size_t count, std::size_t bytes) {
+  bytes_.reserve(bytes);
+  begins_.reserve(count);
+  types_.reserve(count);
+}
+
+void Params::begin(unsigned type) {
+  begins_.push_back(bytes_.size());
+  types_.push_back(type);
+}
+
+std::string_view Params::value(std::size_t index) const noexcept {
+  const std::size_t end = index + 1 < begins_.size() ? begins_[index + 1] : bytes_.size();
+  return std::string_view{bytes_}.substr(begins_[index], end - begins_[index]);
+}
+
 void Params::add(const Bytes& values) {
-  std::string array = array_of(bytes_type, values.size());
+  begin(bytes_array_type);
+  put_array(bytes_, bytes_type, values.size());
   for (const auto& value : values) {
-    put32(array, value ? value->size() : null_size);
-    if (value) array += *value;
+    put32(bytes_, value ? value->size() : null_size);
+    if (value) bytes_ += *value;
   }
-  values_.push_back(std::move(array));
-  types_.push_back(bytes_array_type);
 }
 
 void Params::add(const std::vector<std::optional<std::int64_t>>& values) {
-  std::string array = array_of(number_type, values.size());
+  begin(numbers_type);
+  put_array(bytes_, number_type, values.size());
   for (const auto& value : values) {
-    put32(array, value ? 8 : null_size);
-    if (value) put64(array, *value);
+    put32(bytes_, value ? 8 : null_size);
+    if (value) put64(bytes_, *value);
   }
-  values_.push_back(std::move(array));
-  types_.push_back(numbers_type);
 }
 
 void Params::add(const std::vector<bool>& values) {
-  std::string array = array_of(bool_type, values.size());
+  begin(bools_type);
+  put_array(bytes_, bool_type, values.size());
   for (const bool value : values) {
-    put32(array, 1);
-    array += value ? '\1' : '\0';
+    put32(bytes_, 1);
+    bytes_ += value ? '\1' : '\0';
   }
-  values_.push_back(std::move(array));
-  types_.push_back(bools_type);
 }
 
 void Params::add_flag(bool value) {
-  values_.emplace_back(1, value ? '\1' : '\0');
-  types_.push_back(bool_type);
+  begin(bool_type);
+  bytes_ += value ? '\1' : '\0';
 }
 
 void Params::add_number(std::int64_t value) {
-  put64(values_.emplace_back(), value);
-  types_.push_back(number_type);
+  begin(number_type);
+  put64(bytes_, value);
+}
+
+void Params::set_number(std::size_t index, std::int64_t value) {
+  std::ranges::copy(bytes_of(value), bytes_.begin() + static_cast<std::ptrdiff_t>(begins_[index]));
 }
 
 void Params::add_text(std::string_view value) {
-  values_.emplace_back(value);
-  types_.push_back(text_type);
+  begin(text_type);
+  bytes_ += value;
 }
 
 void Params::add_bytes(std::string_view value) {
-  values_.emplace_back(value);
-  types_.push_back(bytes_type);
-}
-
-std::size_t Params::size() const noexcept {
-  std::size_t size = 0;
-  for (const std::string& value : values_) size += value.size();
-  return size;
+  begin(bytes_type);
+  bytes_ += value;
 }
 
 std::int64_t number_in(std::string_view value) noexcept {
@@ -125,12 +153,21 @@ std::vector<std::string_view> elements_in(std::string_view value) {
   take32(value);  // The first index.
   elements.reserve(std::min<std::size_t>(count, value.size() / 4));
   for (std::uint32_t i = 0; i < count; ++i) {
-    const std::uint32_t size = take32(value);
-    if (size > value.size()) throw Error("PostgreSQL sent an array that ends too early");
-    elements.push_back(value.substr(0, size));
-    value.remove_prefix(size);
+    elements.push_back(take_value(value));
   }
   return elements;
+}
+
+std::vector<std::string_view> fields_in(std::string_view value) {
+  std::vector<std::string_view> fields;
+  const std::uint32_t count = take32(value);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    take32(value);  // The type.
+    const bool null = value.starts_with("\xff\xff\xff\xff");
+    if (null) value.remove_prefix(4);
+    fields.push_back(null ? std::string_view{} : take_value(value));
+  }
+  return fields;
 }
 
 }  // namespace tenure::postgres

@@ -12,32 +12,44 @@
 
 namespace tenure::postgres {
 
-// The parameters of one call, in order.
+// The parameters of one call, in order. All their bytes are in one piece: a lock is two calls of a
+// dozen each.
 class Params {
  public:
   using Bytes = std::vector<std::optional<std::string_view>>;
+
+  Params() = default;
+  // So many, of so many bytes, about.
+  Params(std::size_t count, std::size_t bytes);
 
   void add(const Bytes& values);                                     // bytea[]
   void add(const std::vector<std::optional<std::int64_t>>& values);  // bigint[]
   void add(const std::vector<bool>& values);                         // boolean[]
   void add_flag(bool value);
   void add_number(std::int64_t value);
+  void set_number(std::size_t index, std::int64_t value);  // Of one that was added.
   void add_text(std::string_view value);
   void add_bytes(std::string_view value);
 
-  [[nodiscard]] int count() const noexcept { return static_cast<int>(values_.size()); }
-  [[nodiscard]] const std::vector<std::string>& values() const noexcept { return values_; }
+  [[nodiscard]] int count() const noexcept { return static_cast<int>(types_.size()); }
   [[nodiscard]] const std::vector<unsigned>& types() const noexcept { return types_; }
+  // Until the next is added.
+  [[nodiscard]] std::string_view value(std::size_t index) const noexcept;
   // What is sent, about.
-  [[nodiscard]] std::size_t size() const noexcept;
+  [[nodiscard]] std::size_t size() const noexcept { return bytes_.size(); }
 
  private:
-  std::vector<std::string> values_;
+  void begin(unsigned type);  // One that ends where the next begins.
+
+  std::string bytes_;
+  std::vector<std::size_t> begins_;
   std::vector<unsigned> types_;
 };
 
 [[nodiscard]] std::int64_t number_in(std::string_view value) noexcept;  // A bigint.
 // An array without nulls. Throws Error for bytes that are none.
 [[nodiscard]] std::vector<std::string_view> elements_in(std::string_view value);
+// The fields of a record; of a null, nothing, which is no array. Throws likewise.
+[[nodiscard]] std::vector<std::string_view> fields_in(std::string_view value);
 
 }  // namespace tenure::postgres

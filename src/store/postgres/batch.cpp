@@ -1,0 +1,216 @@
+#include "store/postgres/batch.hpp"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "store/postgres/statements.hpp"
+
+namespace tenure::postgres {
+namespace {
+
+constexpr std::int64_t epoch_of_postgres_us = 946'684'800'000'000;  // 2000-01-01.
+
+// How a range is read, as a letter; zero: as only change() can.
+char manner_of(const Range& range) {
+  const bool earlier = range.before == this_apply;
+  if (range.limit != 1 || range.skip != 0 || (!earlier && range.before != Revision{})) return 0;
+  if (range.reverse) return earlier ? 'r' : 'R';
+  return earlier ? 'f' : 'F';
+}
+
+// What the ranges of a free lock hold is nothing, and that is one question. Only where there is
+// something, take() says what. Neither sees what the command itself inserts.
+std::string add_sql(const Target& target, const std::string& manners) {
+  if (manners.empty()) return target.in_schema(add_ticket_sql);
+  std::string pairs;
+  std::string froms;
+  std::string tos;
+  std::string ones;
+  std::string zeros;
+  std::string backwards;
+  std::string stamps;
+  for (std::size_t i = 0; i < manners.size(); ++i) {
+    const std::string comma = i == 0 ? "" : ",";
+    const std::string from = '$' + std::to_string(4 + (2 * i)) + "::bytea";
+    const std::string to = '$' + std::to_string(5 + (2 * i)) + "::bytea";
+    const bool earlier = manners[i] == 'r' || manners[i] == 'f';
+    pairs += comma + '(' + from + ',' + to + ')';
+    froms += comma + from;
+    tos += comma + to;
+    ones += comma + '1';
+    zeros += comma + '0';
+    backwards += comma + (manners[i] == 'r' || manners[i] == 'R' ? "true" : "false");
+    stamps += comma + (earlier ? "int8send(created)" : "NULL");
+  }
+  return target.in_schema(std::string{add_ticket_sql} +
+                          "RETURNING CASE WHEN EXISTS (SELECT FROM (VALUES " + pairs +
+                          ") AS r(f, t), @.entry AS e WHERE e.key >= r.f AND e.key < r.t) "
+                          "THEN @.take(ARRAY[" +
+                          froms + "], ARRAY[" + tos + "], '{" + ones + "}', '{" + zeros + "}', '{" +
+                          backwards + "}', ARRAY[" + stamps + "]::bytea[]) END");
+}
+
+// `@` first: the number has none in it.
+std::string with_number(std::string sql, std::int64_t schema_number) {
+  const std::string number = std::to_string(schema_number);
+  for (std::size_t at = 0; (at = sql.find('#', at)) != std::string::npos;) {
+    sql.replace(at, 1, number);
+  }
+  return sql;
+}
+
+// Whether what is appended there may be in it: the statement does not see that.
+bool may_read(const Range& range, const std::string& prefix) {
+  if (range.before == this_apply) return false;
+  return (range.to.empty() || prefix < range.to) &&
+         prefix + std::string(stamp_size, '\xff') >= range.from;
+}
+
+// Of number_sql; the last two are known when there is a connection.
+constexpr std::size_t table_param = 2;
+constexpr std::size_t relaxed_param = 3;
+
+Params numbered(const std::string& key, bool append) {
+  Params params{4, key.size() + 32};
+  params.add_bytes(key);
+  params.add_flag(append);
+  params.add_number(0);
+  params.add_number(1);
+  return params;
+}
+
+Params added(const Txn& txn) {
+  const Write& write = txn.writes.front();
+  Params params{3 + (2 * txn.reads.size()), 1'024};
+  params.add_bytes(txn.guards.front().range.from);
+  params.add_bytes(write.key);
+  params.add_bytes(write.value);
+  for (const Range& range : txn.reads) {
+    params.add_bytes(range.from);
+    params.add_bytes(end_of(range));
+  }
+  return params;
+}
+
+Params dropped(const std::string& key) {
+  Params params{1, key.size()};
+  params.add_bytes(key);
+  return params;
+}
+
+}  // namespace
+
+Batches::Batches(const Target& target, std::int64_t schema_number)
+    : marker_{.name = "tenure_marker", .sql = target.in_schema(marker_sql)},
+      begin_{.name = "tenure_begin", .sql = "BEGIN ISOLATION LEVEL READ COMMITTED"},
+      number_{.name = "tenure_number",
+              .sql = with_number(target.in_schema(number_sql), schema_number)},
+      commit_{.name = "tenure_commit", .sql = "COMMIT"},
+      flush_{.name = "tenure_flush", .sql = flush_sql},
+      drop_{.name = "tenure_drop", .sql = target.in_schema(drop_sql)},
+      target_(target) {}
+
+// One for each way in which ranges are read: by depth and known groups, there are few.
+const Statement* Batches::add_statement(const std::vector<Range>& reads) const {
+  std::string manners;
+  for (const Range& range : reads) {
+    const char manner = manner_of(range);
+    if (manner == 0) return nullptr;
+    manners += manner;
+  }
+  if (manners.size() > max_ranges) return nullptr;
+  const base::Mutex::Scoped lock{mutex_};
+  auto at = add_.find(manners);
+  if (at == add_.end()) {
+    if (add_.size() == max_statements) return nullptr;
+    const Statement statement{.name = "tenure_add_" + manners, .sql = add_sql(target_, manners)};
+    at = add_.emplace(manners, statement).first;
+  }
+  return &at->second;
+}
+
+std::optional<Batches::Batch> Batches::batch_of(const Txn& txn) const {
+  if (txn.writes.size() != 1 || txn.guards.size() != 1) return std::nullopt;
+  const Guard& guard = txn.guards.front();
+  const Write& write = txn.writes.front();
+  if (guard.kind != Guard::Kind::present) return std::nullopt;
+  const Statement* statement = nullptr;
+  const bool append = write.kind == Write::Kind::append;
+  if (append) {
+    const bool unread = std::ranges::none_of(
+        txn.reads, [&](const Range& range) { return may_read(range, write.key); });
+    if (unread) statement = add_statement(txn.reads);
+  } else if (write.kind == Write::Kind::remove && guard.range.from == write.key &&
+             txn.reads.empty() && !is_durable(txn)) {
+    statement = &drop_;
+  }
+  if (statement == nullptr) return std::nullopt;
+  Batch batch{.write = statement,
+              .number = numbered(write.key, append),
+              .written = append ? added(txn) : dropped(write.key)};
+  if (batch.size() > max_size) return std::nullopt;
+  return batch;
+}
+
+// What the connection may be asked again for, in a moment, was not sent.
+bool Batches::vouch(Connection& connection, const Patience& patience) const {
+  if (connection.pooled()) return false;
+  if (connection.vouched().table != 0) return true;
+  try {
+    const Result seen = connection.call(marker_, {}, patience);
+    if (seen.rows() == 1) {
+      connection.vouch_for({.table = seen.number(0, 0), .standby = seen.flag(0, 1)});
+    }
+  } catch (const Failed& failed) {
+    throw Failed(failed.what(), failed.state(), failed.broken(), false);
+  }
+  return connection.vouched().table != 0;
+}
+
+std::optional<Answer> Batches::run(const Txn& txn, Batch& batch, bool alone, Connection& connection,
+                                   const Patience& patience) const {
+  if (!vouch(connection, patience)) return std::nullopt;
+  const bool relaxed = batch.write == &drop_ || !alone || connection.vouched().standby;
+  batch.number.set_number(table_param, connection.vouched().table);
+  batch.number.set_number(relaxed_param, relaxed ? 1 : 0);
+  static const Params none;
+  const std::array<Step, 5> steps{{{.statement = &begin_, .params = &none},
+                                   {.statement = &number_, .params = &batch.number},
+                                   {.statement = batch.write, .params = &batch.written},
+                                   {.statement = &commit_, .params = &none},
+                                   {.statement = &flush_, .params = &none}}};
+  // Where one commit does, it is the end of the message.
+  const bool whole = relaxed && batch.write != &drop_;
+  const std::span<const Step> all{steps};
+  std::vector<Result> results;
+  try {
+    results = connection.run(whole ? all : all.subspan(1, 2), patience);
+  } catch (const Failed& failed) {
+    if (failed.done() == all.size() - 1 && !failed.broken()) {
+      throw StoreError(std::string{failed.what()} +
+                           ": this was written, but may be lost when the server crashes",
+                       true);
+    }
+    if (failed.state() != number_refused) throw;
+    connection.vouch_for({});
+    return std::nullopt;
+  }
+  const std::size_t first = whole ? 1 : 0;
+  const Result& number = results[first];
+  const Result& write = results[first + 1];
+  if (number.rows() != 1 || write.changed() != 1) return std::nullopt;
+  Answer answer;
+  answer.outcome.committed = true;
+  answer.outcome.revision.value = static_cast<std::uint64_t>(number.number(0, 0));
+  answer.clock_ns = (number.number(0, 1) + epoch_of_postgres_us) * 1'000;
+  answer.outcome.reads.resize(txn.reads.size());
+  if (!txn.reads.empty() && !write.null(0, 0)) {
+    fill_reads(txn, fields_in(write.bytes(0, 0)), answer.outcome);
+  }
+  return answer;
+}
+
+}  // namespace tenure::postgres

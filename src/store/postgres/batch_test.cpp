@@ -1,0 +1,146 @@
+// What a batch does is what change() would do, and what the store of one process does.
+#include "store/postgres/batch.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "store/conformance.hpp"
+#include "store/postgres/postgres_store.hpp"
+#include "store/postgres/server_test.hpp"
+
+namespace tenure::postgres {
+namespace {
+
+using conformance::txn;
+
+bool is_batch(const Txn& txn) {
+  return Batches{parse_url("postgres://h/d"), 1}.batch_of(txn).has_value();
+}
+
+Txn ticket(std::string value, std::vector<Range> reads) {
+  return txn({Guard::present("session")}, {Write::append("line/", std::move(value))},
+             std::move(reads));
+}
+
+// The last one on a line, and the first below it, before the ticket's own.
+std::vector<Range> look() {
+  Range line = Range::prefix("line/").last();
+  Range below = Range::prefix("m").first();
+  line.before = this_apply;
+  below.before = this_apply;
+  return {line, below, Range::prefix("other/").first()};
+}
+
+Txn removal(const std::string& key) { return txn({Guard::present(key)}, {Write::remove(key)}); }
+
+TEST(PostgresBatch, IsWhatALockIsAndNothingElse) {
+  EXPECT_TRUE(is_batch(ticket("", look())));
+  EXPECT_TRUE(is_batch(ticket("", {})));
+  EXPECT_TRUE(is_batch(removal("key")));
+  EXPECT_FALSE(is_batch(txn({}, {Write::append("line/", "")})));
+  EXPECT_FALSE(is_batch(txn({Guard::absent("a")}, {Write::append("line/", "")})));
+  EXPECT_FALSE(is_batch(txn({Guard::present("other")}, {Write::remove("key")})));
+  Txn durable = removal("key");
+  durable.durability = Durability::full;
+  EXPECT_FALSE(is_batch(durable));
+  // It could not see itself.
+  EXPECT_FALSE(is_batch(ticket("", {Range::prefix("line/").first()})));
+  // More than one segment of a network.
+  EXPECT_TRUE(is_batch(ticket(std::string(800, 'x'), {})));
+  EXPECT_FALSE(is_batch(ticket(std::string(1'000, 'x'), {})));
+}
+
+// Whatever is there, all of it once as a batch, and once with a guard more, which makes it none.
+RC_GTEST_PROP(PostgresBatch, ReadsWhatChangeReads, ()) {
+  static const TestSchema schema;
+  static const auto store = open_postgres(schema.url(), true);
+  Txn clear;
+  for (const Entry& entry : store->apply(txn({}, {}, {Range::prefix("")})).reads.at(0)) {
+    clear.writes.push_back(Write::remove(entry.key));
+  }
+  clear.writes.push_back(Write::put("session", ""));
+  for (const int key : *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 6))) {
+    const std::vector<std::string> places{"line/", "line/a", "m/", "m/x", "n", "other/"};
+    clear.writes.push_back(Write::append(places[static_cast<std::size_t>(key)], "value"));
+  }
+  store->apply(clear);
+  std::vector<Range> reads;
+  const auto count = *rc::gen::inRange<std::size_t>(0, 5);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::vector<std::string> prefixes{"line/", "line", "m", "other/", "z"};
+    Range range = Range::prefix(prefixes[*rc::gen::inRange<std::size_t>(0, prefixes.size())]);
+    range.limit = 1;
+    range.reverse = *rc::gen::arbitrary<bool>();
+    if (range.from.starts_with("line") || *rc::gen::arbitrary<bool>()) range.before = this_apply;
+    reads.push_back(range);
+  }
+  Txn quick = ticket("mine", reads);
+  RC_ASSERT(is_batch(quick));
+  const Outcome batch = store->apply(quick);
+  RC_ASSERT(store->apply(removal("line/" + stamp(batch.revision))).committed);
+  quick.guards.push_back(Guard::absent("nothing"));
+  const Outcome change = store->apply(quick);
+  RC_ASSERT(batch.committed);
+  RC_ASSERT(change.committed);
+  RC_ASSERT(batch.reads == change.reads);
+  RC_ASSERT(change.revision.value == batch.revision.value + 2);
+}
+
+TEST(PostgresBatch, AGuardThatDoesNotHoldIsRefused) {
+  const TestSchema schema;
+  const auto store = open_postgres(schema.url(), true);
+  const Outcome refused = store->apply(ticket("mine", look()));
+  EXPECT_FALSE(refused.committed);
+  EXPECT_EQ(refused.reads.size(), 3U);
+  EXPECT_FALSE(store->apply(removal("nothing")).committed);
+  EXPECT_TRUE(store->apply(txn({}, {}, {Range::prefix("")})).reads.at(0).empty());
+  const Revision first = store->apply(txn({}, {Write::put("session", "")})).revision;
+  const Outcome made = store->apply(ticket("mine", look()));
+  EXPECT_TRUE(made.committed);
+  EXPECT_GT(made.revision, first);
+  const auto entries = store->apply(txn({}, {}, {Range::prefix("line/")})).reads.at(0);
+  ASSERT_EQ(entries.size(), 1U);
+  EXPECT_EQ(entries.front().created, made.revision);
+  EXPECT_EQ(entries.front().value, "mine");
+}
+
+// As it is when a dump is restored under a process that goes on: the numbers in it are old ones.
+TEST(PostgresBatch, ATableThatWasReplacedIsNoticed) {
+  const TestSchema schema;
+  const auto store = open_postgres(schema.url(), true);
+  store->apply(txn({}, {Write::put("session", "")}));
+  Revision last;
+  for (int i = 0; i < 3; ++i) last = store->apply(ticket("mine", {})).revision;
+  TestServer::instance().sql("BEGIN; ALTER TABLE " + schema.name() + ".head RENAME TO old;" +
+                             "CREATE TABLE " + schema.name() + ".head AS SELECT revision - 3 AS " +
+                             "revision FROM " + schema.name() + ".old; DELETE FROM " +
+                             schema.name() + ".marker; COMMIT");
+  const Outcome next = store->apply(ticket("mine", {}));
+  EXPECT_TRUE(next.committed);
+  EXPECT_GT(next.revision, last);
+  EXPECT_GT(next.revision.value >> 30U, last.value >> 30U);
+}
+
+// In one process, and in turn with another: in both cases a revision each, in order.
+TEST(PostgresBatch, RevisionsOfLoneAndOfManyWritersRise) {
+  const TestSchema schema;
+  const auto one = open_postgres(schema.url(), true);
+  const auto two = open_postgres(schema.url(), true);
+  one->apply(txn({}, {Write::put("session", "")}));
+  Revision last;
+  for (int i = 0; i < 40; ++i) {
+    const Outcome outcome = (i >= 20 && i % 2 == 1 ? two : one)->apply(ticket("mine", look()));
+    ASSERT_TRUE(outcome.committed);
+    ASSERT_GT(outcome.revision, last);
+    ASSERT_EQ(outcome.reads.at(0).size(), i == 0 ? 0U : 1U);
+    if (i > 0) ASSERT_EQ(outcome.reads.at(0).front().created, last);
+    last = outcome.revision;
+  }
+}
+
+}  // namespace
+}  // namespace tenure::postgres
