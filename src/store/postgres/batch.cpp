@@ -11,8 +11,6 @@
 namespace tenure::postgres {
 namespace {
 
-constexpr std::int64_t epoch_of_postgres_us = 946'684'800'000'000;  // 2000-01-01.
-
 // How a range is read, as a letter; zero: as only change() can.
 char manner_of(const Range& range) {
   const bool earlier = range.before == this_apply;
@@ -162,7 +160,7 @@ bool Batches::vouch(Connection& connection, const Patience& patience) const {
   try {
     const Result seen = connection.call(marker_, {}, patience);
     if (seen.rows() == 1) {
-      connection.vouch_for({.table = seen.number(0, 0), .standby = seen.flag(0, 1)});
+      connection.vouch_for({.table = seen.number(0, 0), .two_commits = seen.flag(0, 1)});
     }
   } catch (const Failed& failed) {
     throw Failed(failed.what(), failed.state(), failed.broken(), false);
@@ -173,7 +171,7 @@ bool Batches::vouch(Connection& connection, const Patience& patience) const {
 std::optional<Answer> Batches::run(const Txn& txn, Batch& batch, bool alone, Connection& connection,
                                    const Patience& patience) const {
   if (!vouch(connection, patience)) return std::nullopt;
-  const bool relaxed = batch.write == &drop_ || !alone || connection.vouched().standby;
+  const bool relaxed = batch.write == &drop_ || !alone || connection.vouched().two_commits;
   batch.number.set_number(table_param, connection.vouched().table);
   batch.number.set_number(relaxed_param, relaxed ? 1 : 0);
   static const Params none;
@@ -205,7 +203,6 @@ std::optional<Answer> Batches::run(const Txn& txn, Batch& batch, bool alone, Con
   Answer answer;
   answer.outcome.committed = true;
   answer.outcome.revision.value = static_cast<std::uint64_t>(number.number(0, 0));
-  answer.clock_ns = (number.number(0, 1) + epoch_of_postgres_us) * 1'000;
   answer.outcome.reads.resize(txn.reads.size());
   if (!txn.reads.empty() && !write.null(0, 0)) {
     fill_reads(txn, fields_in(write.bytes(0, 0)), answer.outcome);

@@ -302,7 +302,7 @@ Outcome Engine::apply(const Txn& txn) {
   std::optional<Writing> writing;
   if (!txn.writes.empty()) writing.emplace(*this);
   Answer answer = make(txn, writing && writing->alone());
-  clock_.saw(answer.clock_ns, sent, boot_ns());
+  if (answer.clock_ns != 0) clock_.saw(answer.clock_ns, sent, boot_ns());
   if (writing && answer.outcome.committed) {
     writing->made(answer.outcome.revision);
     remember(txn, answer.outcome);

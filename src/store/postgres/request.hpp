@@ -37,7 +37,7 @@ void check_size(const Txn& txn);
 // What they return.
 struct Answer {
   Outcome outcome;
-  std::int64_t clock_ns = 0;
+  std::int64_t clock_ns = 0;  // Zero: it does not say.
 };
 [[nodiscard]] Answer answer_of(const Txn& txn, const Result& result);
 // From what take() returns: five arrays.

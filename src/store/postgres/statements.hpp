@@ -245,23 +245,27 @@ END $body$;
 
 // --- of batches. # stands for the schema's number.
 
-// Which table `head` is, if its store is in order; and whether commits wait for a standby.
+// Which table `head` is, if its store is in order; and whether a commit that waits may not be
+// durable, or wait for a standby.
 inline constexpr const char* marker_sql =
-    "SELECT '@.head'::regclass::oid::bigint, current_setting('synchronous_standby_names') <> '' "
+    "SELECT '@.head'::regclass::oid::bigint, current_setting('synchronous_commit') = 'off' OR "
+    "current_setting('synchronous_standby_names') <> '' "
     "FROM @.marker AS m WHERE m.own = m.tableoid";
 
-// Gives the next revision, and tells who watches of the key that is about to change. A division by
-// zero where change() has to see to it.
+// Gives the next revision, makes the commit a relaxed one if it is to be, and tells who watches of
+// the key that is about to change. All in one column, since each costs as much as what is in it. A
+// division by zero where change() has to see to it.
 inline constexpr const char* number_sql = R"sql(
 UPDATE @.head AS h SET revision = h.revision + CASE
     WHEN h.tableoid::bigint = $3 AND current_setting('transaction_isolation') = 'read committed'
     THEN 1 ELSE 1 / (h.revision - h.revision) END
-  RETURNING h.revision, clock_timestamp(),
-    set_config('synchronous_commit', CASE WHEN $4 = 1::bigint THEN 'off'
-      ELSE replace(current_setting('synchronous_commit'), 'off', 'on') END, true),
-    CASE WHEN NOT pg_try_advisory_xact_lock(1414419794, #::bigint::oid::int) THEN
-      pg_notify('tenure #', h.revision || ' ' || encode(CASE WHEN $2
-        THEN $1 || int8send(h.revision) ELSE $1 END, 'hex')) END
+  RETURNING CASE
+    WHEN CASE WHEN $4 = 0::bigint THEN true
+         ELSE set_config('synchronous_commit', 'off', true) IS NOT NULL END
+     AND CASE WHEN pg_try_advisory_xact_lock(1414419794, #::bigint::oid::int) THEN true
+         ELSE pg_notify('tenure #', h.revision || ' ' || encode(CASE WHEN $2
+           THEN $1 || int8send(h.revision) ELSE $1 END, 'hex')) IS NOT NULL END
+    THEN h.revision END
 )sql";
 inline constexpr const char* number_refused = "22012";
 
