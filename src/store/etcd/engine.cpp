@@ -98,7 +98,10 @@ class Engine::Attempt {
   // The head is ours; and what was read is empty but for what was appended, where nothing else was
   // found.
   void own(const Plan& plan, const Plan::Proposal& proposal, const Plan::Result& result) {
-    if (!plan.only_appends()) return engine_.own_.forget();
+    if (!plan.only_appends()) {
+      engine_.own_.forget();
+      return;
+    }
     OwnHead::Commit commit{.head = {.revision = result.at, .time = proposal.mark},
                            .put_at = result.by_etcd,
                            .keys = plan.appended(result.at)};
@@ -245,7 +248,7 @@ class Engine::Attempt {
     engine_.clock_.see(result.head->revision);
     engine_.clock_.see(result.head->time);
     engine_.memo_.same(result.head->revision, result.head_put_at);
-    engine_.memo_.same(result.at, result.at_by_etcd);
+    if (result.at != result.head->revision) engine_.memo_.same(result.at, result.at_by_etcd);
   }
 
   void count(const Plan::Result& result, const Plan::Proposal& proposal) {

@@ -43,9 +43,12 @@ class OwnHead {
   struct Commit {
     Head head;
     std::int64_t put_at = 0;
+    // Initializers, so that designated ones may leave members out.
+    // NOLINTBEGIN(readability-redundant-member-init)
     std::optional<Head> on{};
     std::vector<std::string> keys{};
     std::vector<Range> empty{};
+    // NOLINTEND(readability-redundant-member-init)
   };
   void moved(Commit commit);
   void removed(const std::string& key);

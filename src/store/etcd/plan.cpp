@@ -282,22 +282,22 @@ void Plan::add_halves(pb::TxnRequest& node, const Proposal& proposal, std::size_
   }
 }
 
-pb::TxnRequest Plan::request_alone(const Proposal& proposal) const {
+pb::TxnRequest Plan::request_alone(const Proposal& proposal, const OwnHead::Use& own) const {
   pb::TxnRequest request;
   add_guards(request);
-  compare_value(request, pb::Compare::EQUAL, layout_.head(), head_value(proposal.own->head));
+  compare_value(request, pb::Compare::EQUAL, layout_.head(), head_value(own.head));
   if (puts_) {
     add_writes(*request.mutable_success(), proposal.heads[0], proposal.mark);
   } else {
     add_removals(*request.mutable_success());
     add_tail(*request.mutable_success(), proposal.mark);
   }
-  add_reads(*request.mutable_success(), &*proposal.own);
+  add_reads(*request.mutable_success(), &own);
   return request;
 }
 
 pb::TxnRequest Plan::request(const Proposal& proposal) const {
-  if (proposal.own) return request_alone(proposal);
+  if (proposal.own) return request_alone(proposal, *proposal.own);
   pb::TxnRequest request;
   add_guards(request);
   add_head(*request.mutable_failure());
@@ -378,10 +378,9 @@ void Plan::take_one(const pb::TxnResponse& response, const Proposal& proposal, M
 }
 
 void Plan::take_alone(const pb::TxnResponse& response, const Proposal& proposal,
-                      Result& result) const {
+                      const OwnHead::Use& own, Result& result) const {
   result.kind = Result::Kind::disturbed;
   if (!response.succeeded()) return;
-  const OwnHead::Use& own = *proposal.own;
   if (puts_) {
     commit(proposal.heads[0], result);
   } else {
@@ -431,7 +430,7 @@ Plan::Result Plan::result(const pb::TxnResponse& response, const Proposal& propo
   result.kind = Kind::headless;
   result.by_etcd = response.header().revision();
   if (proposal.own) {
-    take_alone(response, proposal, result);
+    take_alone(response, proposal, *proposal.own, result);
     return result;
   }
   if (proposal.heads.size() == 1) {
@@ -488,6 +487,7 @@ void Plan::learn(Revision revision, std::int64_t by_etcd, Memo& memo, OwnHead& o
 
 std::vector<std::string> Plan::appended(Revision revision) const {
   std::vector<std::string> keys;
+  keys.reserve(appends_.size());
   for (const auto& [prefix, step] : appends_) keys.push_back(prefix + stamp(revision));
   return keys;
 }

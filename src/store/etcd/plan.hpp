@@ -171,13 +171,15 @@ class Plan {
                   std::size_t high) const;
 
   void take_head(const pb::ResponseOp& op, Result& result) const;
-  [[nodiscard]] pb::TxnRequest request_alone(const Proposal& proposal) const;
+  [[nodiscard]] pb::TxnRequest request_alone(const Proposal& proposal,
+                                             const OwnHead::Use& own) const;
   void take_reads(const Answers& ops, int first, Result& result,
                   const OwnHead::Use* own = nullptr) const;
   void take_refusal(const Answers& ops, int first, Result& result) const;
   void take_one(const pb::TxnResponse& response, const Proposal& proposal, Memo& memo,
                 Result& result) const;
-  void take_alone(const pb::TxnResponse& response, const Proposal& proposal, Result& result) const;
+  void take_alone(const pb::TxnResponse& response, const Proposal& proposal,
+                  const OwnHead::Use& own, Result& result) const;
   void take_several(const pb::TxnResponse& response, const Proposal& proposal, Memo& memo,
                     Result& result) const;
   static void commit(std::uint64_t head, Result& result);
