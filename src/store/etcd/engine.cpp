@@ -46,6 +46,7 @@ class Engine::Attempt {
   using Kind = Plan::Result::Kind;
 
   std::optional<Outcome> once() {
+    ++attempts_;
     engine_.close_open();
     Plan plan{engine_.layout_, engine_.memo_, txn_, mark_};
     if (!plan.open_questions().empty()) {
@@ -73,6 +74,7 @@ class Engine::Attempt {
       case Kind::aged: number_it_ = true; return std::nullopt;
       case Kind::headless: engine_.make_head(); return std::nullopt;
       case Kind::surprised:
+      case Kind::disturbed:
       case Kind::unanswered: return std::nullopt;
     }
     return finish(plan, proposal, result);
@@ -83,13 +85,38 @@ class Engine::Attempt {
     const bool wrote = plan.writes() && result.kind == Kind::committed;
     if (wrote) {
       if (proposal.heads.empty() && !is_exact(result.head_put_at, result.by_etcd)) refuse_number();
-      plan.learn(result.at, result.by_etcd, engine_.memo_);
+      plan.learn(result.at, result.by_etcd, engine_.memo_, engine_.own_);
     }
     Outcome outcome;
     outcome.committed = result.kind == Kind::committed;
     outcome.revision = result.at;
     if (!read_on(plan, result, wrote, outcome)) return std::nullopt;
+    if (wrote && !plan.only_removes()) own(plan, proposal, result);
     return outcome;
+  }
+
+  // The head is ours; and what was read is empty but for what was appended, where nothing else was
+  // found.
+  void own(const Plan& plan, const Plan::Proposal& proposal, const Plan::Result& result) {
+    if (!plan.only_appends()) {
+      engine_.own_.forget();
+      return;
+    }
+    OwnHead::Commit commit{.head = {.revision = result.at, .time = proposal.mark},
+                           .put_at = result.by_etcd,
+                           .keys = plan.appended(result.at)};
+    if (proposal.own) commit.on = proposal.own->head;
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < txn_.reads.size(); ++i) {
+      if (!plan.reads_anything(i)) continue;
+      const pb::RangeResponse* const found = result.reads[at++];
+      if (found == nullptr || found->more() || !plan.hint(i).empty()) continue;
+      const bool empty = std::ranges::all_of(found->kvs(), [&](const pb::KeyValue& kv) {
+        return kv.mod_revision() == result.by_etcd;
+      });
+      if (empty) commit.empty.push_back(txn_.reads[i]);
+    }
+    engine_.own_.moved(std::move(commit));
   }
 
   // No answer came. Once the head has passed all that was proposed, the step was made before that
@@ -156,6 +183,7 @@ class Engine::Attempt {
     // Who has not looked lately can't tell how old the head is.
     const bool knows = boot_clock_ns() - engine_.seen_ns_.load() < longest_unseen_ns;
     proposal.mark = engine_.clock_.mark();
+    if (knows && !number_it_ && rely(plan, proposal)) return proposal;
     if (plan.only_removes() && knows && !number_it_) {
       proposal.last = engine_.clock_.far();
       proposal.oldest = std::max<std::int64_t>(engine_.by_etcd_.load() - max_age, 0);
@@ -164,6 +192,22 @@ class Engine::Attempt {
     add_heads(plan, proposal);
     proposal.last = proposal.heads.back();
     return proposal;
+  }
+
+  // On the head being our own still.
+  bool rely(const Plan& plan, Plan::Proposal& proposal) {
+    if (!plan.only_appends() || attempts_ > 1 || engine_.race_.load() > 0) return false;
+    proposal.own = engine_.own_.use(txn_.reads);
+    if (!proposal.own) return false;
+    const bool young = engine_.by_etcd_.load() - proposal.own->put_at < max_age;
+    if (plan.only_removes()) {
+      proposal.last = proposal.own->head.revision.value;
+      if (!young) proposal.own.reset();
+      return young;
+    }
+    proposal.heads.push_back(engine_.clock_.propose());
+    proposal.last = proposal.heads.back();
+    return true;
   }
 
   void add_heads(const Plan& plan, Plan::Proposal& proposal) {
@@ -204,11 +248,17 @@ class Engine::Attempt {
     engine_.clock_.see(result.head->revision);
     engine_.clock_.see(result.head->time);
     engine_.memo_.same(result.head->revision, result.head_put_at);
-    engine_.memo_.same(result.at, result.at_by_etcd);
+    if (result.at != result.head->revision) engine_.memo_.same(result.at, result.at_by_etcd);
   }
 
   void count(const Plan::Result& result, const Plan::Proposal& proposal) {
     ++engine_.round_trips_;
+    if (result.kind == Kind::disturbed) {
+      ++engine_.disturbed_;
+      engine_.own_.was_not_ours();
+    } else if (proposal.own) {
+      engine_.own_.was_ours();
+    }
     engine_.proposed_ += proposal.heads.size();
     if (result.kind == Kind::surprised) ++engine_.surprised_;
     if (result.kind == Kind::outrun) {
@@ -287,6 +337,7 @@ class Engine::Attempt {
       if (wrote && range.before == this_apply) range.before = outcome.revision;
       std::uint32_t skip = range.skip;
       const pb::RangeResponse* found = result.reads[at++];
+      if (found == nullptr) continue;
       pb::RangeResponse more;
       bool narrow = !plan.hint(i).empty();
       while (take(*found, range, skip, entries) && (found->more() || narrow)) {
@@ -354,6 +405,7 @@ class Engine::Attempt {
   Engine& engine_;
   const Txn& txn_;
   const Mark* mark_;
+  unsigned attempts_ = 0;
   unsigned outrun_ = 0;
   bool number_it_ = false;
   unsigned unanswered_ = 0;
@@ -405,6 +457,7 @@ void Engine::make_head() {
 }
 
 std::int64_t Engine::pass(std::uint64_t last) {
+  own_.forget();
   for (;;) {
     const Revision beyond{std::max(clock_.propose(), (last / apart + 1) * apart)};
     pb::TxnRequest request;
@@ -467,7 +520,8 @@ Engine::Counts Engine::counts() const noexcept {
           .outrun = outrun_.load(),
           .surprised = surprised_.load(),
           .later_proposals = later_.load(),
-          .proposals = proposed_.load()};
+          .proposals = proposed_.load(),
+          .disturbed = disturbed_.load()};
 }
 
 }  // namespace tenure::etcd

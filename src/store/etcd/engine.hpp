@@ -13,6 +13,7 @@
 #include "store/etcd/clock.hpp"
 #include "store/etcd/layout.hpp"
 #include "store/etcd/memo.hpp"
+#include "store/etcd/own_head.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::etcd {
@@ -62,6 +63,7 @@ class Engine {
     std::uint64_t surprised = 0;        // or since a key was not as remembered.
     std::uint64_t later_proposals = 0;  // Commits by a further proposal of the same request.
     std::uint64_t proposals = 0;        // All of them.
+    std::uint64_t disturbed = 0;        // Attempts that took the head for their own.
   };
   [[nodiscard]] Counts counts() const noexcept;
 
@@ -84,12 +86,14 @@ class Engine {
   const Layout layout_;
   Clock clock_;
   Memo memo_;
+  OwnHead own_;
   std::atomic<std::uint64_t> commits_{0};
   std::atomic<std::uint64_t> round_trips_{0};
   std::atomic<std::uint64_t> outrun_{0};
   std::atomic<std::uint64_t> surprised_{0};
   std::atomic<std::uint64_t> later_{0};
   std::atomic<std::uint64_t> proposed_{0};
+  std::atomic<std::uint64_t> disturbed_{0};
   std::atomic<std::uint64_t> round_trip_us_{500};
   std::atomic<int> race_{0};              // Positive: others put at the same time, or did lately.
   std::atomic<unsigned> reach_{8};        // By how many heads others get ahead in a round trip.

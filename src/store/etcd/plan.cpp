@@ -91,10 +91,10 @@ void Plan::add_steps(const Memo& memo) {
     step.value = &write.value;
   }
   for (const auto& [key, step] : steps_) {
-    puts_ = puts_ || step.kind == Step::Kind::put;
+    changes_ = changes_ || step.kind == Step::Kind::put;
     assumed_ += step.assumes() ? 1 : 0;
   }
-  puts_ = puts_ || !appends_.empty() || (mark_ != nullptr && mark_->lease != 0);
+  puts_ = changes_ || !appends_.empty() || (mark_ != nullptr && mark_->lease != 0);
 }
 
 // NOLINTNEXTLINE(bugprone-easily-swappable-parameters)
@@ -189,13 +189,19 @@ pb::RangeRequest Plan::range_request(std::size_t read) const {
   return request;
 }
 
-void Plan::add_reads(Ops& ops) const {
+void Plan::add_reads(Ops& ops, const OwnHead::Use* own) const {
   for (std::size_t i = 0; i < txn_.reads.size(); ++i) {
-    if (!reads_anything(i)) continue;
+    if (!reads_anything(i) || (own != nullptr && own->empty[i])) continue;
     pb::RangeRequest& request = *ops.Add()->mutable_request_range();
     request = range_request(i);
     if (!hints_[i].empty()) request.set_key(layout_.key(hints_[i]));
   }
+}
+
+void Plan::add_tail(Ops& ops, Instant mark) const {
+  pb::PutRequest* const put = ops.Add()->mutable_request_put();
+  put->set_key(layout_.tail());
+  put->set_value(tail_value(mark));
 }
 
 void Plan::add_removals(Ops& ops) const {
@@ -276,7 +282,22 @@ void Plan::add_halves(pb::TxnRequest& node, const Proposal& proposal, std::size_
   }
 }
 
+pb::TxnRequest Plan::request_alone(const Proposal& proposal, const OwnHead::Use& own) const {
+  pb::TxnRequest request;
+  add_guards(request);
+  compare_value(request, pb::Compare::EQUAL, layout_.head(), head_value(own.head));
+  if (puts_) {
+    add_writes(*request.mutable_success(), proposal.heads[0], proposal.mark);
+  } else {
+    add_removals(*request.mutable_success());
+    add_tail(*request.mutable_success(), proposal.mark);
+  }
+  add_reads(*request.mutable_success(), &own);
+  return request;
+}
+
 pb::TxnRequest Plan::request(const Proposal& proposal) const {
+  if (proposal.own) return request_alone(proposal, *proposal.own);
   pb::TxnRequest request;
   add_guards(request);
   add_head(*request.mutable_failure());
@@ -294,9 +315,7 @@ pb::TxnRequest Plan::request(const Proposal& proposal) const {
           ->set_mod_revision(proposal.oldest.value_or(0));
       compare_value(request, pb::Compare::LESS, layout_.head(), stamp(Revision{proposal.last}));
       add_removals(*request.mutable_success());
-      pb::PutRequest* const put = request.add_success()->mutable_request_put();
-      put->set_key(layout_.tail());
-      put->set_value(tail_value(proposal.mark));
+      add_tail(*request.mutable_success(), proposal.mark);
     }
     add_head(*request.mutable_success());
   }
@@ -314,9 +333,12 @@ void Plan::take_head(const pb::ResponseOp& op, Result& result) const {
   result.at_by_etcd = place->newest_at;
 }
 
-void Plan::take_reads(const Answers& ops, int first, Result& result) const {
+void Plan::take_reads(const Answers& ops, int first, Result& result,
+                      const OwnHead::Use* own) const {
   for (std::size_t i = 0; i < txn_.reads.size(); ++i) {
-    if (reads_anything(i)) result.reads.push_back(&ops.Get(first++).response_range());
+    if (!reads_anything(i)) continue;
+    const bool known = own != nullptr && own->empty[i];
+    result.reads.push_back(known ? nullptr : &ops.Get(first++).response_range());
   }
 }
 
@@ -355,6 +377,22 @@ void Plan::take_one(const pb::TxnResponse& response, const Proposal& proposal, M
   }
 }
 
+void Plan::take_alone(const pb::TxnResponse& response, const Proposal& proposal,
+                      const OwnHead::Use& own, Result& result) const {
+  result.kind = Result::Kind::disturbed;
+  if (!response.succeeded()) return;
+  if (puts_) {
+    commit(proposal.heads[0], result);
+  } else {
+    result.kind = Result::Kind::committed;
+    result.head = own.head;
+    result.head_put_at = own.put_at;
+    result.at = revision_at(own.head.revision, own.put_at, result.by_etcd);
+    result.at_by_etcd = result.by_etcd;
+  }
+  take_reads(response.responses(), written(), result, &own);
+}
+
 void Plan::take_several(const pb::TxnResponse& response, const Proposal& proposal, Memo& memo,
                         Result& result) const {
   if (!response.succeeded()) {
@@ -391,6 +429,10 @@ Plan::Result Plan::result(const pb::TxnResponse& response, const Proposal& propo
   Result result;
   result.kind = Kind::headless;
   result.by_etcd = response.header().revision();
+  if (proposal.own) {
+    take_alone(response, proposal, *proposal.own, result);
+    return result;
+  }
   if (proposal.heads.size() == 1) {
     take_one(response, proposal, memo, result);
     return result;
@@ -431,15 +473,23 @@ bool Plan::learn_keys(const Answers& ops, int first, Memo& memo) const {
   return as_assumed;
 }
 
-void Plan::learn(Revision revision, std::int64_t by_etcd, Memo& memo) const {
+void Plan::learn(Revision revision, std::int64_t by_etcd, Memo& memo, OwnHead& own) const {
   for (const auto& [key, step] : steps_) {
     if (step.kind == Step::Kind::remove) {
       memo.gone(key);
+      own.removed(key);
       continue;
     }
     const bool anew = step.fresh || step.seen.mod_revision == 0;
     memo.made(key, {.mod_revision = by_etcd, .created = anew ? revision : step.seen.created});
   }
+}
+
+std::vector<std::string> Plan::appended(Revision revision) const {
+  std::vector<std::string> keys;
+  keys.reserve(appends_.size());
+  for (const auto& [prefix, step] : appends_) keys.push_back(prefix + stamp(revision));
+  return keys;
 }
 
 }  // namespace tenure::etcd

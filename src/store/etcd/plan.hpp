@@ -2,7 +2,7 @@
 //
 // A key that is appended ends in the revision of its own apply, and etcd can't put a key that has
 // its revision in it. So revisions are ours: the client proposes one, and the transaction commits
-// only if the head still has a smaller one, which it then replaces. Four forms:
+// only if the head still has a smaller one, which it then replaces. Five forms:
 //
 //   read     if   the guards hold
 //            then read the head, reads
@@ -22,12 +22,19 @@
 //                 reads
 //            else read the head, reads                            (not committed)
 //
-// Only the last two race: with several proposals a race costs no round trip, as long as others get
-// no further than the last.
+//   alone    if   the guards hold, and the head is the one that this process put last
+//            then writes, head = s (or removals, tail = a mark), reads of what is not known to be
+//                 empty (own_head.hpp)
+//            else nothing                                         (another form)
+//
+// Only "one" and "several" race: with several proposals a race costs no round trip, as long as
+// others get no further than the last. "alone" is for who has the store to itself, and has the
+// least for etcd to read twice, judge and answer.
 //
 // Why that is sound: etcd makes transactions one after the other, and each that puts anything
 // raises the head; what only removes has a number between two heads that is its own. So revisions
 // rise in the order of commits, no two are the same, and a larger stamp is a later commit: FIFO.
+// Nobody puts anything without moving the head, so while it is one's own, what was empty is empty.
 // Nothing depends on clocks being right, but how often one tries. Somebody always gets through,
 // since of those that race the first does; and who fails proposes further ahead each time, so a
 // slow one gets through too.
@@ -44,6 +51,7 @@
 #include "rpc.pb.h"
 #include "store/etcd/layout.hpp"
 #include "store/etcd/memo.hpp"
+#include "store/etcd/own_head.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::etcd {
@@ -83,8 +91,10 @@ class Plan {
   // `oldest`: where nothing is put, etcd's revision of the oldest head that is young enough;
   // nothing: it is to have a number of its own all the same. `heads` are none where the plan needs
   // no number; the head must then be behind `last`. Once the head has reached the last of them, the
-  // request can't be made any more. `mark` is nobody else's, and says which request it was.
+  // request can't be made any more. `mark` is nobody else's, and says which request it was. `own`:
+  // the head must be that one.
   struct Proposal {
+    std::optional<OwnHead::Use> own;
     std::vector<std::uint64_t> heads;
     std::optional<std::int64_t> oldest;
     std::uint64_t last = 0;
@@ -95,6 +105,8 @@ class Plan {
   [[nodiscard]] std::size_t max_heads() const noexcept;
   [[nodiscard]] bool writes() const noexcept { return !txn_.writes.empty() || mark_ != nullptr; }
   [[nodiscard]] bool only_removes() const noexcept { return writes() && !puts_; }
+  // It puts no keys but such that nobody puts twice.
+  [[nodiscard]] bool only_appends() const noexcept { return mark_ == nullptr && !changes_; }
 
   // What became of a request.
   struct Result {
@@ -105,6 +117,7 @@ class Plan {
       aged,        // The head is too old for what only removes: propose.
       surprised,   // A key was not as it was last seen: learned now, try again.
       unanswered,  // A guard that may hold all the same: ask anew.
+      disturbed,   // The head is not our own, or a guard does not hold: another form.
       headless,    // There is no head: make one.
     };
     Kind kind = Kind::refused;
@@ -113,14 +126,16 @@ class Plan {
     std::int64_t by_etcd = 0;      // and of the transaction.
     Revision at;                   // Our newest, and etcd's of that.
     std::int64_t at_by_etcd = 0;
-    // One for each of the reads that has anything in it, in order.
+    // One for each of the reads that has anything in it, in order; null: known to be empty.
     std::vector<const pb::RangeResponse*> reads;
   };
   // The response must outlive the result. Learns.
   [[nodiscard]] Result result(const pb::TxnResponse& response, const Proposal& proposal,
                               Memo& memo) const;
   // Remembers what a commit made.
-  void learn(Revision revision, std::int64_t by_etcd, Memo& memo) const;
+  void learn(Revision revision, std::int64_t by_etcd, Memo& memo, OwnHead& own) const;
+  // The keys that it then appended.
+  [[nodiscard]] std::vector<std::string> appended(Revision revision) const;
 
   [[nodiscard]] bool reads_anything(std::size_t read) const noexcept;
   [[nodiscard]] pb::RangeRequest range_request(std::size_t read) const;
@@ -149,16 +164,22 @@ class Plan {
   void add_removals(Ops& ops) const;
   void add_writes(Ops& ops, std::uint64_t head, Instant now) const;
   void add_assumed_keys(Ops& ops) const;
-  void add_reads(Ops& ops) const;
+  void add_reads(Ops& ops, const OwnHead::Use* own = nullptr) const;
   void add_head(Ops& ops) const;
+  void add_tail(Ops& ops, Instant mark) const;
   void add_halves(pb::TxnRequest& node, const Proposal& proposal, std::size_t low,
                   std::size_t high) const;
 
   void take_head(const pb::ResponseOp& op, Result& result) const;
-  void take_reads(const Answers& ops, int first, Result& result) const;
+  [[nodiscard]] pb::TxnRequest request_alone(const Proposal& proposal,
+                                             const OwnHead::Use& own) const;
+  void take_reads(const Answers& ops, int first, Result& result,
+                  const OwnHead::Use* own = nullptr) const;
   void take_refusal(const Answers& ops, int first, Result& result) const;
   void take_one(const pb::TxnResponse& response, const Proposal& proposal, Memo& memo,
                 Result& result) const;
+  void take_alone(const pb::TxnResponse& response, const Proposal& proposal,
+                  const OwnHead::Use& own, Result& result) const;
   void take_several(const pb::TxnResponse& response, const Proposal& proposal, Memo& memo,
                     Result& result) const;
   static void commit(std::uint64_t head, Result& result);
@@ -178,7 +199,8 @@ class Plan {
   bool certain_ = true;             // A refusal means that a guard does not hold.
   Revision asked_at_;               // The head when the open questions were answered.
   bool puts_ = false;
-  int assumed_ = 0;  // How many steps assume something.
+  bool changes_ = false;  // Puts of keys that may have been there before.
+  int assumed_ = 0;       // How many steps assume something.
   std::size_t bytes_ = 0;
 };
 

@@ -1,0 +1,139 @@
+// What a process leaves out while nobody else puts anything, and that it notices who does.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "store/conformance.hpp"
+#include "store/etcd/etcd_store.hpp"
+#include "store/etcd/etcd_test.hpp"
+#include "store/etcd/numbers.hpp"
+#include "store/etcd/own_head.hpp"
+#include "store/etcd/plan.hpp"
+
+namespace tenure::etcd {
+namespace {
+
+using conformance::txn;
+using Kind = Plan::Result::Kind;
+
+Range range(std::string from, std::string to) {
+  return {.from = std::move(from), .to = std::move(to)};
+}
+
+Head head(std::uint64_t number) { return {.revision = Revision{number * apart}, .time = {}}; }
+
+TEST(EtcdOwnHead, KnowsWhatIsInsideOfWhatWasEmpty) {
+  OwnHead own;
+  EXPECT_FALSE(own.use({}));
+  own.moved({.head = head(1),
+             .put_at = 10,
+             .keys = {"b5"},
+             .empty = {range("b", "c"), range("c", "d"), range("x", "y")}});
+  const auto use = own.use({range("b6", "cc"), range("b", "c"), range("c", "x1"), range("a", "c"),
+                            range("x", ""), range("x1", "x2")});
+  ASSERT_TRUE(use);
+  EXPECT_EQ(use->head.revision, head(1).revision);
+  EXPECT_EQ(use->put_at, 10);
+  EXPECT_EQ(use->empty, (std::vector<bool>{true, false, false, false, false, true}));
+  own.removed("b5");
+  EXPECT_TRUE(own.use({range("b", "c")})->empty[0]);
+}
+
+TEST(EtcdOwnHead, GoesOnFromItsOwnAndElseAnew) {
+  OwnHead own;
+  own.moved({.head = head(1), .put_at = 10, .empty = {range("a", "b")}});
+  own.moved({.head = head(2), .put_at = 12, .on = head(1), .empty = {range("c", "d")}});
+  EXPECT_EQ(own.use({range("a", "b"), range("c", "d")})->empty, (std::vector<bool>{true, true}));
+  own.moved({.head = head(3), .put_at = 14, .empty = {range("e", "f")}});
+  EXPECT_EQ(own.use({range("a", "b"), range("e", "f")})->empty, (std::vector<bool>{false, true}));
+  own.moved({.head = head(2), .put_at = 13, .on = head(3), .empty = {range("a", "b")}});
+  EXPECT_EQ(own.use({range("a", "b")})->head.revision, head(3).revision)
+      << "an answer that is late";
+  own.forget();
+  EXPECT_FALSE(own.use({}));
+}
+
+TEST(EtcdOwnHead, IsLeftForAWhileByWhoWasWrong) {
+  OwnHead own;
+  for (const int pause : {64, 128}) {
+    own.was_not_ours();
+    own.moved({.head = head(1), .put_at = pause});
+    for (int i = 0; i < pause; ++i) EXPECT_FALSE(own.use({}));
+    EXPECT_TRUE(own.use({}));
+  }
+}
+
+// A client alone reads nothing twice; and what another put is found all the same.
+TEST(EtcdAlone, FindsWhatOthersPut) {
+  const std::string url = the_server().url(new_prefix());
+  const auto one = open_etcd_alone(url);
+  const auto two = open_etcd_alone(url);
+  Range line = Range::prefix("line/");
+  line.before = this_apply;
+  const Txn step = txn({}, {Write::append("line/", "")}, {line, Range::prefix("other/")});
+  const Outcome first = one->apply(step);
+  EXPECT_TRUE(first.reads[0].empty());
+  const std::string key = "line/" + stamp(first.revision);
+  EXPECT_EQ(one->apply(step).reads[0].size(), 1U) << "its own is there still";
+  const Outcome gone =
+      one->apply(txn({Guard::present(key)}, {Write::remove(key)}, {Range::prefix("other/")}));
+  EXPECT_TRUE(gone.committed);
+  EXPECT_EQ(two->apply({}).revision, gone.revision);
+  EXPECT_EQ(one->engine().counts().disturbed, 0U);
+
+  const Outcome others = two->apply(txn({}, {Write::append("other/", "x")}));
+  const Outcome last = one->apply(step);
+  EXPECT_EQ(one->engine().counts().disturbed, 1U);
+  EXPECT_GT(last.revision, others.revision);
+  ASSERT_EQ(last.reads[1].size(), 1U);
+  EXPECT_EQ(last.reads[1][0].created, others.revision);
+}
+
+TEST(EtcdAlone, IsRefusedByAGuardAndReadsAllTheSame) {
+  const auto store = open_etcd_alone(the_server().url(new_prefix()));
+  const Txn step = txn({}, {Write::append("a/", "")}, {Range::prefix("b/")});
+  static_cast<void>(store->apply(step));
+  const std::string key = "a/" + stamp(store->apply(step).revision);
+  const Txn remove = txn({Guard::present(key)}, {Write::remove(key)}, {Range::prefix("a/")});
+  EXPECT_TRUE(store->apply(remove).committed);
+  const Outcome refused = store->apply(remove);
+  EXPECT_FALSE(refused.committed);
+  EXPECT_EQ(refused.reads[0].size(), 1U);
+}
+
+// A put that is no append may be of a key that was there: what was known is known no more.
+TEST(EtcdAlone, FindsWhatItPutItself) {
+  const auto store = open_etcd_alone(the_server().url(new_prefix()));
+  const Txn step = txn({}, {Write::append("a/", "")}, {Range::prefix("b/")});
+  EXPECT_TRUE(store->apply(step).reads[0].empty());
+  static_cast<void>(store->apply(txn({}, {Write::put("b/1", "")})));
+  EXPECT_EQ(store->apply(step).reads[0].size(), 1U);
+  EXPECT_EQ(store->engine().counts().disturbed, 0U);
+}
+
+// What etcd says to a request that relied on the head, which was put at its revision 1000.
+TEST(EtcdAlone, NumbersARemovalByItsHead) {
+  const Layout layout{"p"};
+  Memo memo;
+  const Txn remove = txn({Guard::present("a")}, {Write::remove("a")}, {Range::key("b")});
+  const Plan plan{layout, memo, remove, nullptr};
+  Plan::Proposal proposal;
+  proposal.own = OwnHead::Use{.head = head(7), .put_at = 1000, .empty = {true}};
+  const pb::TxnRequest request = plan.request(proposal);
+  EXPECT_EQ(request.compare_size(), 2);
+  EXPECT_EQ(request.success_size(), 2) << "the removal and the tail";
+  EXPECT_EQ(request.failure_size(), 0);
+  pb::TxnResponse response;
+  response.mutable_header()->set_revision(1002);
+  EXPECT_EQ(plan.result(response, proposal, memo).kind, Kind::disturbed);
+  response.set_succeeded(true);
+  const Plan::Result result = plan.result(response, proposal, memo);
+  EXPECT_EQ(result.kind, Kind::committed);
+  EXPECT_EQ(result.at.value, 7 * apart + 2);
+  EXPECT_EQ(result.reads, std::vector<const pb::RangeResponse*>{nullptr});
+}
+
+}  // namespace
+}  // namespace tenure::etcd
