@@ -1,5 +1,7 @@
 #include "store/etcd/engine.hpp"
 
+#include <google/protobuf/arena.h>
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -53,11 +55,15 @@ class Engine::Attempt {
       if (auto refused = ask(plan)) return refused;
     }
     const Plan::Proposal proposal = propose(plan);
-    pb::TxnResponse response;
+    // Some thirty small objects that go together.
+    google::protobuf::Arena arena;
+    auto& request = *google::protobuf::Arena::CreateMessage<pb::TxnRequest>(&arena);
+    auto& response = *google::protobuf::Arena::CreateMessage<pb::TxnResponse>(&arena);
+    plan.request(proposal, request);
     const std::int64_t since = engine_.by_etcd_.load();
     const std::int64_t sent = boot_clock_ns();
     try {
-      engine_.client_.txn(plan.request(proposal), response, plan.writes());
+      engine_.client_.txn(request, response, plan.writes());
     } catch (const StoreError& error) {
       if (!error.unknown()) throw;
       const std::optional<std::int64_t> made_at = settle(proposal, since, error);

@@ -121,7 +121,8 @@ TEST(EtcdAlone, NumbersARemovalByItsHead) {
   const Plan plan{layout, memo, remove, nullptr};
   Plan::Proposal proposal;
   proposal.own = OwnHead::Use{.head = head(7), .put_at = 1000, .empty = {true}};
-  const pb::TxnRequest request = plan.request(proposal);
+  pb::TxnRequest request;
+  plan.request(proposal, request);
   EXPECT_EQ(request.compare_size(), 2);
   EXPECT_EQ(request.success_size(), 2) << "the removal and the tail";
   EXPECT_EQ(request.failure_size(), 0);

@@ -4,8 +4,10 @@
 // Thread safety: all of it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -62,22 +64,34 @@ class Memo {
   // one between two heads does not follow from theirs.
   void same(Revision revision, std::int64_t by_etcd) {
     const base::Mutex::Scoped lock{mutex_};
-    revisions_.emplace(revision.value, by_etcd);
-    if (revisions_.size() > max_revisions) revisions_.erase(revisions_.begin());
+    if (revisions_.empty() || revisions_.back().ours < revision) {
+      revisions_.push_back({.ours = revision, .by_etcd = by_etcd});
+    } else {  // An answer that is late.
+      const auto at = std::ranges::lower_bound(revisions_, revision, {}, &Same::ours);
+      if (at->ours == revision) return;
+      revisions_.insert(at, {.ours = revision, .by_etcd = by_etcd});
+    }
+    if (revisions_.size() > max_revisions) revisions_.pop_front();
   }
   [[nodiscard]] std::optional<std::int64_t> by_etcd(Revision revision) const {
     const base::Mutex::Scoped lock{mutex_};
-    const auto at = revisions_.find(revision.value);
-    return at == revisions_.end() ? std::nullopt : std::optional{at->second};
+    const auto at = std::ranges::lower_bound(revisions_, revision, {}, &Same::ours);
+    return at == revisions_.end() || at->ours != revision ? std::nullopt
+                                                          : std::optional{at->by_etcd};
   }
 
  private:
   static constexpr std::size_t max_keys = 4096;
   static constexpr std::size_t max_revisions = 4096;
 
+  struct Same {
+    Revision ours;
+    std::int64_t by_etcd;
+  };
+
   mutable base::Mutex mutex_;
   std::map<std::string, Made, std::less<>> keys_ TENURE_GUARDED_BY(mutex_);
-  std::map<std::uint64_t, std::int64_t> revisions_ TENURE_GUARDED_BY(mutex_);
+  std::deque<Same> revisions_ TENURE_GUARDED_BY(mutex_);  // In order: nearly all come so.
 };
 
 }  // namespace tenure::etcd

@@ -282,8 +282,8 @@ void Plan::add_halves(pb::TxnRequest& node, const Proposal& proposal, std::size_
   }
 }
 
-pb::TxnRequest Plan::request_alone(const Proposal& proposal, const OwnHead::Use& own) const {
-  pb::TxnRequest request;
+void Plan::request_alone(const Proposal& proposal, const OwnHead::Use& own,
+                         pb::TxnRequest& request) const {
   add_guards(request);
   compare_value(request, pb::Compare::EQUAL, layout_.head(), head_value(own.head));
   if (puts_) {
@@ -293,12 +293,13 @@ pb::TxnRequest Plan::request_alone(const Proposal& proposal, const OwnHead::Use&
     add_tail(*request.mutable_success(), proposal.mark);
   }
   add_reads(*request.mutable_success(), &own);
-  return request;
 }
 
-pb::TxnRequest Plan::request(const Proposal& proposal) const {
-  if (proposal.own) return request_alone(proposal, *proposal.own);
-  pb::TxnRequest request;
+void Plan::request(const Proposal& proposal, pb::TxnRequest& request) const {
+  if (proposal.own) {
+    request_alone(proposal, *proposal.own, request);
+    return;
+  }
   add_guards(request);
   add_head(*request.mutable_failure());
   if (proposal.heads.size() > 1) {
@@ -321,7 +322,6 @@ pb::TxnRequest Plan::request(const Proposal& proposal) const {
   }
   add_reads(*request.mutable_success());
   add_reads(*request.mutable_failure());
-  return request;
 }
 
 void Plan::take_head(const pb::ResponseOp& op, Result& result) const {

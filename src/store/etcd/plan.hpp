@@ -100,7 +100,8 @@ class Plan {
     std::uint64_t last = 0;
     Instant mark;
   };
-  [[nodiscard]] pb::TxnRequest request(const Proposal& proposal) const;
+  // Into an empty one.
+  void request(const Proposal& proposal, pb::TxnRequest& request) const;
   // How many heads a request may propose: a large one is not sent many times over.
   [[nodiscard]] std::size_t max_heads() const noexcept;
   [[nodiscard]] bool writes() const noexcept { return !txn_.writes.empty() || mark_ != nullptr; }
@@ -171,8 +172,8 @@ class Plan {
                   std::size_t high) const;
 
   void take_head(const pb::ResponseOp& op, Result& result) const;
-  [[nodiscard]] pb::TxnRequest request_alone(const Proposal& proposal,
-                                             const OwnHead::Use& own) const;
+  void request_alone(const Proposal& proposal, const OwnHead::Use& own,
+                     pb::TxnRequest& request) const;
   void take_reads(const Answers& ops, int first, Result& result,
                   const OwnHead::Use* own = nullptr) const;
   void take_refusal(const Answers& ops, int first, Result& result) const;
