@@ -199,9 +199,10 @@ std::optional<Answer> Batches::run(const Txn& txn, Batch& batch, bool alone, Con
   const std::size_t first = whole ? 1 : 0;
   const Result& number = results[first];
   const Result& write = results[first + 1];
-  if (number.rows() != 1 || write.changed() != 1) return std::nullopt;
+  const bool made = write.changed() == 1;
+  if (number.rows() != 1 || (!made && batch.write != &drop_)) return std::nullopt;
   Answer answer;
-  answer.outcome.committed = true;
+  answer.outcome.committed = made;
   answer.outcome.revision.value = static_cast<std::uint64_t>(number.number(0, 0));
   answer.outcome.reads.resize(txn.reads.size());
   if (!txn.reads.empty() && !write.null(0, 0)) {

@@ -20,9 +20,9 @@
 //   2. It runs only on a connection that has seen the marker. A crash of the server, or of any
 //      backend, ends all connections, so for as long as this one lasts nothing was lost. `number`
 //      fails where the table is another one by now, or the isolation not the one that we set.
-//   3. What is unusual (a guard that does not hold, a table that was replaced) is left to change(),
-//      which then has the last word: a batch that finds its guard broken changes nothing but the
-//      number in `head`.
+//   3. What is unusual (a ticket whose session is gone, a table that was replaced) is left to
+//      change(), which then has the last word: a batch whose guard does not hold changes nothing
+//      but the number in `head`.
 //
 // Thread safety: all of it.
 #pragma once
