@@ -75,12 +75,9 @@ if(TENURE_TREE MATCHES "^(dev|gcc)$")
   set(CMAKE_VERIFY_INTERFACE_HEADER_SETS ON)
 endif()
 
-# What one clone compiled serves the others: paths count from the clone's root, and only debug
-# information may name the wrong one.
 find_program(TENURE_CCACHE ccache)
 if(TENURE_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env
-    "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${TENURE_CCACHE}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${TENURE_CCACHE}")
 endif()
 
 find_package(Threads REQUIRED)

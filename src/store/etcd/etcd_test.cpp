@@ -162,7 +162,11 @@ void Server::await_ready() const {
   throw Error("etcd does not get ready");
 }
 
-void Server::signal(int number) const { ::kill(pid_, number); }
+// All of its threads have stopped when it is told of: until then one may still answer.
+void Server::signal(int number) const {
+  ::kill(pid_, number);
+  if (number == SIGSTOP) ::waitpid(pid_, nullptr, WUNTRACED);
+}
 
 void Server::kill(int number) {
   const pid_t pid = std::exchange(pid_, 0);
