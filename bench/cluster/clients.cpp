@@ -93,8 +93,7 @@ void ask_etcd_clients(Report& report) {
             pair();
           };
         },
-        // More of them at once than a few wait for each other's processes only.
-        .locks = has_etcdctl() && clients <= 8 ? "etcdctl lock" : "",
+        .locks = has_etcdctl() ? "etcdctl lock" : "",
         .make_lock =
             [&](std::size_t key) {
               return make_etcdctl_lock(server->endpoint(), "bench" + std::to_string(key));

@@ -255,19 +255,19 @@ std::vector<Result> Connection::rest_of_run(const Patience& patience) {
 // Null at the end of the answer.
 Result Connection::next(const Patience& patience) {
   PGconn* const connection = connection_.get();
-  std::optional<Clock::time_point> until;
+  Clock::time_point until{};  // The clock is read when there is something to wait for.
   while (PQisBusy(connection) != 0) {
     int left = -1;
     if (patience.limit) {
-      if (!until) until = Clock::now() + *patience.limit;
-      const auto time = std::chrono::ceil<std::chrono::milliseconds>(*until - Clock::now());
+      if (until == Clock::time_point{}) until = Clock::now() + *patience.limit;
+      const auto time = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
       left = static_cast<int>(std::max<std::int64_t>(time.count(), 0));
     }
     pollfd one{.fd = PQsocket(connection), .events = POLLIN, .revents = 0};
     int ready = ::poll(&one, 1, left);
     if (ready == 0) {
       if (patience.still_at_it && patience.still_at_it()) {
-        until.reset();
+        until = {};
       } else {
         ready = ::poll(&one, 1, last_wait_ms);  // It may have answered while that was asked.
         if (ready == 0) throw Failed(target_->shown + ": no answer in time", "", true, true);

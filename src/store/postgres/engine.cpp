@@ -208,8 +208,8 @@ auto Engine::perform(bool again, const Call& call) {
 }
 
 Result Engine::call(const Statement& statement, const Params& params, bool again) {
-  return perform(again, [&](Connection& connection, const Patience& patience) {
-    return connection.call(statement, params, patience);
+  return perform(again, [&](Connection& connection, const Patience& how) {
+    return connection.call(statement, params, how);
   });
 }
 
@@ -286,8 +286,8 @@ class Engine::Writing {
 Answer Engine::make(const Txn& txn, bool alone) {
   if (!pooled()) {
     if (auto batch = batches_->batch_of(txn)) {
-      auto answer = perform(false, [&](Connection& connection, const Patience& patience) {
-        return batches_->run(txn, *batch, alone, connection, patience);
+      auto answer = perform(false, [&](Connection& connection, const Patience& how) {
+        return batches_->run(txn, *batch, alone, connection, how);
       });
       if (answer) return *std::move(answer);
     }
