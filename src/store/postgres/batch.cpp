@@ -31,17 +31,17 @@ std::string add_sql(const Target& target, const std::string& manners) {
   std::string backwards;
   std::string stamps;
   for (std::size_t i = 0; i < manners.size(); ++i) {
-    const std::string comma = i == 0 ? "" : ",";
+    const char* const comma = i == 0 ? "" : ",";
     const std::string from = '$' + std::to_string(4 + (2 * i)) + "::bytea";
     const std::string to = '$' + std::to_string(5 + (2 * i)) + "::bytea";
     const bool earlier = manners[i] == 'r' || manners[i] == 'f';
-    pairs += comma + '(' + from + ',' + to + ')';
-    froms += comma + from;
-    tos += comma + to;
-    ones += comma + '1';
-    zeros += comma + '0';
-    backwards += comma + (manners[i] == 'r' || manners[i] == 'R' ? "true" : "false");
-    stamps += comma + (earlier ? "int8send(created)" : "NULL");
+    pairs.append(comma).append("(").append(from).append(",").append(to).append(")");
+    froms.append(comma).append(from);
+    tos.append(comma).append(to);
+    ones.append(comma).append("1");
+    zeros.append(comma).append("0");
+    backwards.append(comma).append(manners[i] == 'r' || manners[i] == 'R' ? "true" : "false");
+    stamps.append(comma).append(earlier ? "int8send(created)" : "NULL");
   }
   return target.in_schema(std::string{add_ticket_sql} +
                           "RETURNING CASE WHEN EXISTS (SELECT FROM (VALUES " + pairs +

@@ -106,8 +106,11 @@ struct Step {
 // How long an answer is waited for: `limit`, and once more each time that the server is found to be
 // still at it.
 struct Patience {
+  // Initializers, so that designated ones may leave members out.
+  // NOLINTBEGIN(readability-redundant-member-init)
   std::optional<std::chrono::milliseconds> limit{};  // None: for ever.
   std::function<bool()> still_at_it{};
+  // NOLINTEND(readability-redundant-member-init)
 };
 
 class Connection {

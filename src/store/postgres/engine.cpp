@@ -69,7 +69,7 @@ Engine::Engine(Target target)
     try {
       auto connection = std::make_unique<Connection>(target_);
       schema_number_ = open_schema(*connection, *target_);
-      batches_.emplace(*target_, schema_number_);
+      batches_ = std::make_unique<const Batches>(*target_, schema_number_);
       pooled_ = connection->pooled();
       give_back(std::move(connection));
       return;

@@ -24,7 +24,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -101,7 +100,7 @@ class Engine {
   const Statement look_;
   const Statement change_;
   std::int64_t schema_number_ = 0;
-  std::optional<Batches> batches_;  // Since the schema is there.
+  std::unique_ptr<const Batches> batches_;  // Since the schema is there.
   std::atomic<bool> pooled_{false};
   std::atomic<std::uint64_t> round_trips_{0};
   std::atomic<int> writing_{0};            // Applies of this process that are about to write.

@@ -68,6 +68,7 @@ std::string_view take_value(std::string_view& from) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): what is swapped is only slower.
 Params::Params(std::size_t count, std::size_t bytes) {
   bytes_.reserve(bytes);
   begins_.reserve(count);
