@@ -59,7 +59,8 @@ RC_GTEST_PROP(PostgresBatch, ReadsWhatChangeReads, ()) {
   static const TestSchema schema;
   static const auto store = open_postgres(schema.url(), true);
   Txn clear;
-  for (const Entry& entry : store->apply(txn({}, {}, {Range::prefix("")})).reads.at(0)) {
+  const Outcome all = store->apply(txn({}, {}, {Range::prefix("")}));
+  for (const Entry& entry : all.reads.at(0)) {
     clear.writes.push_back(Write::remove(entry.key));
   }
   clear.writes.push_back(Write::put("session", ""));
