@@ -7,6 +7,7 @@ import ctypes
 import os
 import pathlib
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -19,9 +20,15 @@ PR_SET_PDEATHSIG = 1
 
 
 def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    """Below those that the kernel gives to connections: one of these may soon be somebody's."""
+    while True:
+        port = random.randrange(12_000, 32_000)
+        with socket.socket() as one:
+            try:
+                one.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
 
 
 def own_user():

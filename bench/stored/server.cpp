@@ -1,11 +1,8 @@
 #include "bench/stored/server.hpp"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <netinet/in.h>
 #include <pwd.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +19,7 @@
 
 #include "bench/program.hpp"
 #include "bench/stored/supervise.hpp"
+#include "store/scratch.hpp"
 
 namespace tenure::bench::stored {
 namespace {
@@ -140,20 +138,7 @@ void run(const Command& command) {
   if (status != 0) throw broken(command, "failed", log);
 }
 
-int free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (socket < 0) throw failed("socket");
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  const bool bound = ::bind(socket, any, size) == 0 && ::getsockname(socket, any, &size) == 0;
-  const std::system_error error = failed("bind");
-  ::close(socket);
-  if (!bound) throw error;
-  return ntohs(address.sin_port);
-}
+int free_port() { return stores::free_port(); }
 
 Server::Server(const Command& command, int stop_signal, const std::function<bool()>& ready)
     : stop_signal_(stop_signal),

@@ -1,13 +1,17 @@
-// scratch.hpp: for tests with servers: a directory for a server's files.
+// scratch.hpp: for tests and benchmarks with servers: a directory for a server's files, and a port.
 #pragma once
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <signal.h>  // NOLINT: kill is POSIX's.
 #include <stdlib.h>  // NOLINT: mkdtemp is POSIX's.
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
+#include <random>
 #include <string>
 #include <system_error>
 
@@ -67,5 +71,25 @@ class Scratch {
   const pid_t owner_ = ::getpid();
   std::filesystem::path path_;
 };
+
+// One of the loopback that nobody listens at. Below those that the kernel gives to connections: one
+// of these may be somebody's before the server has it.
+[[nodiscard]] inline int free_port() {
+  constexpr int tries = 100;
+  std::random_device random;
+  std::uniform_int_distribution<int> ports{12'000, 32'000};
+  for (int i = 0; i < tries; ++i) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const int port = ports(random);
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool bound = ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    ::close(fd);
+    if (bound) return port;
+  }
+  throw Error("no port of the loopback is free");
+}
 
 }  // namespace tenure::stores

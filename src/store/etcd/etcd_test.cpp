@@ -75,17 +75,6 @@ std::string ask_health(const std::string& host, int port) {
 
 }  // namespace
 
-int free_port() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = address_of("127.0.0.1", 0);
-  socklen_t size = sizeof address;
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  const bool bound = ::bind(fd, any, size) == 0 && ::getsockname(fd, any, &size) == 0;
-  ::close(fd);
-  if (!bound) throw Error("no free port");
-  return ntohs(address.sin_port);
-}
-
 std::string run(const std::vector<std::string>& words) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw Error("no pipe");

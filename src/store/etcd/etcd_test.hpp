@@ -21,7 +21,7 @@ class Directory : public stores::Scratch {
   Directory() : Scratch("tenure-etcd-") {}
 };
 
-[[nodiscard]] int free_port();
+using stores::free_port;
 // Runs a program to its end; throws Error where it fails. What it printed is returned.
 std::string run(const std::vector<std::string>& words);
 

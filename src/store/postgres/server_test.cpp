@@ -1,13 +1,10 @@
 #include "store/postgres/server_test.hpp"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <libpq-fe.h>
-#include <netinet/in.h>
 #include <pwd.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -71,19 +68,6 @@ pid_t spawn(const std::vector<std::string>& words, const fs::path& log, bool die
   ::_exit(127);
 }
 
-int free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  const bool bound = ::bind(socket, any, size) == 0 && ::getsockname(socket, any, &size) == 0;
-  ::close(socket);
-  if (!bound) throw std::runtime_error("no port is free");
-  return ntohs(address.sin_port);
-}
-
 std::string text_of(const fs::path& path) {
   std::ifstream file{path};
   return {std::istreambuf_iterator<char>{file}, {}};
@@ -98,7 +82,7 @@ TestServer& TestServer::instance() {
 
 bool TestServer::available() { return !programs().empty(); }
 
-TestServer::TestServer() : port_(free_port()), owner_(::getpid()) {
+TestServer::TestServer() : port_(stores::free_port()), owner_(::getpid()) {
   if (const passwd* const user = server_user()) {
     if (::chown(directory_.path().c_str(), user->pw_uid, user->pw_gid) != 0) {
       throw std::runtime_error("no directory for the server's user");
