@@ -40,12 +40,6 @@ endif()
 # CMake's own RelWithDebInfo defines NDEBUG; here only what is measured and shipped does.
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g")
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
-# One test takes g++ three minutes at -O2 -g, and seconds so. But then it takes every optional for
-# one that may not have been set.
-if(TENURE_TREE STREQUAL gcc)
-  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1")
-  add_compile_options(-Wno-maybe-uninitialized)
-endif()
 if(NOT TENURE_TREE STREQUAL release)
   add_compile_definitions(_GLIBCXX_ASSERTIONS)
 endif()
