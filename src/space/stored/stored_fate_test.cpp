@@ -58,6 +58,16 @@ class StoredFate : public ::testing::Test {
     return outcome.reads[0].size() + outcome.reads[1].size();
   }
 
+  // It is made, whoever's it is; the answer gets lost.
+  void lose_answer_of_next_append() {
+    store->before_apply([this, next = std::make_shared<std::atomic<bool>>(true)](const Txn& txn) {
+      if (txn.writes.empty() || txn.writes.front().kind != Write::Kind::append) return;
+      if (!next->exchange(false)) return;
+      store->apply(txn);
+      throw StoreError("no answer", true);
+    });
+  }
+
   std::shared_ptr<MemoryStore> store =
       std::make_shared<MemoryStore>(MemoryStore::Clock::virtual_time);
   Space space = open(store);
@@ -256,14 +266,56 @@ TEST_F(StoredFate, AGuardedWriteIsOneStepWithTheLock) {
 // ---- Faults ----
 
 TEST_F(StoredFate, AFailedAppendLeavesNothing) {
-  for (const auto fault : {MemoryStore::Fault::before, MemoryStore::Fault::after}) {
+  store->settle();
+  store->fail_next(1, MemoryStore::Fault::before);
+  EXPECT_THROW(static_cast<void>(space.lock({book, film})), StoreError);
+  store->advance(1s);
+  store->settle();
+  EXPECT_EQ(entries(), 0U);
+  EXPECT_TRUE(space.try_lock(book));
+}
+
+// The store took it and could not say so: it is found, and is a ticket like any other.
+TEST_F(StoredFate, AnAppendThatWasMadeWithoutAWordIsKept) {
+  Space elsewhere = other();
+  lose_answer_of_next_append();
+  Hold hold = space.lock({book, film});
+  EXPECT_FALSE(elsewhere.try_lock(film));
+  EXPECT_FALSE(hold.lost().stop_requested());
+  lose_answer_of_next_append();
+  std::optional<Hold> waited;
+  std::jthread waiter = start([&] { waited = elsewhere.lock(book); });
+  await_waiters(1);
+  EXPECT_TRUE(hold.release());
+  waiter.join();
+  EXPECT_TRUE(waited->release());
+  EXPECT_EQ(entries(), 0U);
+}
+
+TEST_F(StoredFate, ATryThatWasMadeWithoutAWordIsAHold) {
+  lose_answer_of_next_append();
+  std::optional<Hold> hold = space.try_lock(book);
+  ASSERT_TRUE(hold);
+  EXPECT_FALSE(other().try_lock(book));
+  EXPECT_TRUE(hold->release());
+  EXPECT_EQ(entries(), 0U);
+}
+
+// It is read, written again so that it lasts, and looked back from; each of these may fail too.
+TEST_F(StoredFate, AnAppendThatCanNotBeKeptIsRemoved) {
+  for (int fails = 2; fails <= 4; ++fails) {
     store->settle();
-    store->fail_next(1, fault);
-    EXPECT_THROW(static_cast<void>(space.lock({book, film})), StoreError);
+    store->fail_next(1, MemoryStore::Fault::after);
+    int applies = 0;
+    store->before_apply([&](const Txn& /*txn*/) {
+      if (++applies == fails) throw StoreError("no answer");
+    });
+    EXPECT_THROW(static_cast<void>(space.lock({book, film})), StoreError) << fails;
+    EXPECT_GE(applies, fails);
+    store->before_apply(nullptr);
     store->advance(1s);
     store->settle();
-    EXPECT_EQ(entries(), 0U);
-    EXPECT_TRUE(space.try_lock(book));
+    EXPECT_EQ(entries(), 0U) << fails;
   }
 }
 

@@ -24,6 +24,8 @@ std::string limit_text(std::uint32_t limit) {
   throw SessionLost("the store has given this process's session up: open the space again");
 }
 
+[[noreturn]] void throw_evicted() { throw Evicted("the request was evicted while it waited"); }
+
 }  // namespace
 
 StoredSpace::StoredSpace(std::shared_ptr<Store> store, const SessionOptions& options)
@@ -185,13 +187,7 @@ bool StoredSpace::append(Record& record, const Look& look, Txn txn, Look::Found&
         first ? row.text() : Pointer{.session = row.session, .first = row.claims.front()}.text()));
   }
   txn.reads = look.ranges();
-  Outcome outcome;
-  try {
-    outcome = store_->apply(txn);
-  } catch (const StoreError& error) {
-    if (error.unknown()) forget_stray(record.row);
-    throw;
-  }
+  const Outcome outcome = store_->apply(txn);
   if (!outcome.committed) return false;
   record.number = Token{outcome.revision.value};
   found = look.found(outcome.reads);
@@ -206,11 +202,16 @@ StoredSpace::View StoredSpace::append(Record& record) {
     if (!agree_on_limits(record.row.owner, record.row.claims, {}, txn)) continue;
     const Look look{record.row.claims, known_classes(record.row.claims), this_apply, floors_};
     Look::Found found;
-    if (append(record, look, std::move(txn), found)) {
-      return {.found = std::move(found),
-              .own = {},
-              .session = true,
-              .at = Revision{record.number.value}};
+    try {
+      if (append(record, look, std::move(txn), found)) {
+        return {.found = std::move(found),
+                .own = {},
+                .session = true,
+                .at = Revision{record.number.value}};
+      }
+    } catch (const StoreError& error) {
+      if (!error.unknown() || !was_taken(record)) throw;
+      return look_at_own(record);
     }
     explain_refusal(record.row.owner, record.row.claims, {});
   }
@@ -219,33 +220,68 @@ StoredSpace::View StoredSpace::append(Record& record) {
 // The store does not know whether it took the ticket. Its number is not known either, but which
 // request of this session it was. While that can't be read, it is tried again: a ticket that nobody
 // knows of would stand in everybody's way for as long as this process lives.
-void StoredSpace::forget_stray(const Row& row) noexcept {
+bool StoredSpace::was_taken(Record& record) noexcept {
   try {
-    remove_stray(row);
+    return keep_stray(record);
   } catch (...) {
     {
       const base::Mutex::Scoped lock{mutex_};
-      strays_.push_back(row);
+      strays_.push_back(record.row);
     }
     start_retrying();
+    return false;
   }
 }
 
-void StoredSpace::remove_stray(const Row& row) {
+// That it can be read does not mean that it would survive a crash. What is written again does.
+bool StoredSpace::keep_stray(Record& record) {
+  while (const std::optional<Entry> entry = stray_of(record.row)) {
+    Txn again;
+    again.guards.push_back(Guard::unchanged(entry->key, entry->changed));
+    again.writes.push_back(Write::put(entry->key, entry->value));
+    again.durability = Durability::full;
+    if (!store_->apply(again).committed) continue;
+    record.number = number_in(entry->key);
+    return true;
+  }
+  return false;
+}
+
+std::optional<Entry> StoredSpace::stray_of(const Row& row) {
   Txn read;
   read.reads.push_back(Range::prefix(here(row.claims.front())));
-  const Outcome outcome = store_->apply(read);
-  for (const Entry& entry : outcome.reads.front()) {
+  Outcome outcome = store_->apply(read);
+  for (Entry& entry : outcome.reads.front()) {
     const Parsed parsed = parse_row(entry);
-    if (!parsed.row.has_value() || parsed.row->session != row.session ||
-        parsed.row->request != row.request) {
-      continue;
+    if (parsed.row.has_value() && parsed.row->session == row.session &&
+        parsed.row->request == row.request) {
+      return std::move(entry);
     }
-    Record stray;
-    stray.row = *parsed.row;
-    stray.number = number_in(entry.key);
-    retry_later(removal(stray));
   }
+  return std::nullopt;
+}
+
+void StoredSpace::remove_stray(const Row& row) {
+  const std::optional<Entry> entry = stray_of(row);
+  if (!entry.has_value()) return;
+  Record stray;
+  stray.row = row;
+  stray.number = number_in(entry->key);
+  retry_later(removal(stray));
+}
+
+// A ticket that was taken without a word keeps its place.
+StoredSpace::View StoredSpace::look_at_own(const Record& record) {
+  View view;
+  try {
+    view = look_back(record.row.claims, record.number);
+  } catch (...) {
+    retry_later(removal(record));
+    throw;
+  }
+  if (!view.session) throw_session_lost();
+  if (!view.own.has_value()) throw_evicted();
+  return view;
 }
 
 bool StoredSpace::request(const detail::Ask& ask, detail::Waiter& waiter) {
@@ -258,10 +294,12 @@ bool StoredSpace::request(const detail::Ask& ask, detail::Waiter& waiter) {
     record->held = record;
     return true;
   }
-  view.own = Entry{.key = record->first_key(),
-                   .value = record->row.text(),
-                   .created = view.at,
-                   .changed = view.at};
+  if (!view.own.has_value()) {
+    view.own = Entry{.key = record->first_key(),
+                     .value = record->row.text(),
+                     .created = view.at,
+                     .changed = view.at};
+  }
   return wait_in_line(record, waiter, std::move(view));
 }
 
@@ -288,7 +326,7 @@ bool StoredSpace::wait_in_line(const RecordRef& record, detail::Waiter& waiter, 
   }
   leave();
   if (verdict == Verdict::session_lost) throw_session_lost();
-  throw Evicted("the request was evicted while it waited");
+  throw_evicted();
 }
 
 void StoredSpace::give_up(const RecordRef& record) noexcept {
@@ -323,7 +361,12 @@ bool StoredSpace::try_request(const detail::Ask& ask, detail::Grant& grant) {
       return false;
     }
     for (const Range& range : read.reads) txn.guards.push_back(Guard::quiet(range, now.revision));
-    if (append(*record, before, std::move(txn), found)) break;
+    try {
+      if (append(*record, before, std::move(txn), found)) break;
+    } catch (const StoreError& error) {
+      if (!error.unknown() || !was_taken(*record)) throw;
+      break;  // Then nothing had come in between.
+    }
     explain_refusal(record->row.owner, record->row.claims, {});
   }
   enter();

@@ -116,7 +116,11 @@ class StoredSpace final : public detail::Backend {
   bool clear_away_any(const Look::Found& found, std::span<const Claim> claims, Token number,
                       std::vector<WatchFor>& otherwise);
   void give_up(const RecordRef& record) noexcept;
-  void forget_stray(const Row& row) noexcept;
+  // Of an append whose outcome is not known; if so, its number is known now.
+  bool was_taken(Record& record) noexcept;
+  bool keep_stray(Record& record);
+  std::optional<Entry> stray_of(const Row& row);
+  View look_at_own(const Record& record);
   void remove_stray(const Row& row);
   void refuse_deadlock(const Record& record);
 
