@@ -108,10 +108,9 @@ class Engine::Attempt {
       engine_.own_.forget();
       return;
     }
-    OwnHead::Commit commit{.head = {.revision = result.at, .time = proposal.mark},
-                           .put_at = result.by_etcd,
+    OwnHead::Commit commit{.head = {{.revision = result.at, .time = proposal.mark}, result.by_etcd},
                            .keys = plan.appended(result.at)};
-    if (proposal.own) commit.on = proposal.own->head;
+    if (proposal.own) commit.on = proposal.own->head.revision;
     std::size_t at = 0;
     for (std::size_t i = 0; i < txn_.reads.size(); ++i) {
       if (!plan.reads_anything(i)) continue;
@@ -205,7 +204,7 @@ class Engine::Attempt {
     if (!plan.only_appends() || attempts_ > 1 || engine_.race_.load() > 0) return false;
     proposal.own = engine_.own_.use(txn_.reads);
     if (!proposal.own) return false;
-    const bool young = engine_.by_etcd_.load() - proposal.own->put_at < max_age;
+    const bool young = engine_.by_etcd_.load() - proposal.own->head.put_at < max_age;
     if (plan.only_removes()) {
       proposal.last = proposal.own->head.revision.value;
       if (!young) proposal.own.reset();

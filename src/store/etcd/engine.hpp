@@ -13,7 +13,6 @@
 #include "store/etcd/clock.hpp"
 #include "store/etcd/layout.hpp"
 #include "store/etcd/memo.hpp"
-#include "store/etcd/own_head.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::etcd {

@@ -9,7 +9,6 @@
 #include "store/etcd/etcd_store.hpp"
 #include "store/etcd/etcd_test.hpp"
 #include "store/etcd/numbers.hpp"
-#include "store/etcd/own_head.hpp"
 #include "store/etcd/plan.hpp"
 
 namespace tenure::etcd {
@@ -17,53 +16,6 @@ namespace {
 
 using conformance::txn;
 using Kind = Plan::Result::Kind;
-
-Range range(std::string from, std::string to) {
-  return {.from = std::move(from), .to = std::move(to)};
-}
-
-Head head(std::uint64_t number) { return {.revision = Revision{number * apart}, .time = {}}; }
-
-TEST(EtcdOwnHead, KnowsWhatIsInsideOfWhatWasEmpty) {
-  OwnHead own;
-  EXPECT_FALSE(own.use({}));
-  own.moved({.head = head(1),
-             .put_at = 10,
-             .keys = {"b5"},
-             .empty = {range("b", "c"), range("c", "d"), range("x", "y")}});
-  const auto use = own.use({range("b6", "cc"), range("b", "c"), range("c", "x1"), range("a", "c"),
-                            range("x", ""), range("x1", "x2")});
-  ASSERT_TRUE(use);
-  EXPECT_EQ(use->head.revision, head(1).revision);
-  EXPECT_EQ(use->put_at, 10);
-  EXPECT_EQ(use->empty, (std::vector<bool>{true, false, false, false, false, true}));
-  own.removed("b5");
-  EXPECT_TRUE(own.use({range("b", "c")})->empty[0]);
-}
-
-TEST(EtcdOwnHead, GoesOnFromItsOwnAndElseAnew) {
-  OwnHead own;
-  own.moved({.head = head(1), .put_at = 10, .empty = {range("a", "b")}});
-  own.moved({.head = head(2), .put_at = 12, .on = head(1), .empty = {range("c", "d")}});
-  EXPECT_EQ(own.use({range("a", "b"), range("c", "d")})->empty, (std::vector<bool>{true, true}));
-  own.moved({.head = head(3), .put_at = 14, .empty = {range("e", "f")}});
-  EXPECT_EQ(own.use({range("a", "b"), range("e", "f")})->empty, (std::vector<bool>{false, true}));
-  own.moved({.head = head(2), .put_at = 13, .on = head(3), .empty = {range("a", "b")}});
-  EXPECT_EQ(own.use({range("a", "b")})->head.revision, head(3).revision)
-      << "an answer that is late";
-  own.forget();
-  EXPECT_FALSE(own.use({}));
-}
-
-TEST(EtcdOwnHead, IsLeftForAWhileByWhoWasWrong) {
-  OwnHead own;
-  for (const int pause : {64, 128}) {
-    own.was_not_ours();
-    own.moved({.head = head(1), .put_at = pause});
-    for (int i = 0; i < pause; ++i) EXPECT_FALSE(own.use({}));
-    EXPECT_TRUE(own.use({}));
-  }
-}
 
 // A client alone reads nothing twice; and what another put is found all the same.
 TEST(EtcdAlone, FindsWhatOthersPut) {
@@ -120,7 +72,8 @@ TEST(EtcdAlone, NumbersARemovalByItsHead) {
   const Txn remove = txn({Guard::present("a")}, {Write::remove("a")}, {Range::key("b")});
   const Plan plan{layout, memo, remove, nullptr};
   Plan::Proposal proposal;
-  proposal.own = OwnHead::Use{.head = head(7), .put_at = 1000, .empty = {true}};
+  proposal.own =
+      OwnHead::Use{.head = {{.revision = Revision{7 * apart}, .time = {}}, 1000}, .empty = {true}};
   pb::TxnRequest request;
   plan.request(proposal, request);
   EXPECT_EQ(request.compare_size(), 2);

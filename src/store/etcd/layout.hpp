@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 
+#include "store/own_head.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::etcd {
@@ -24,6 +25,11 @@ struct Head {
   Revision revision;
   Instant time;
 };
+// With etcd's revision of it.
+struct PutHead : Head {
+  std::int64_t put_at = 0;
+};
+using OwnHead = stores::OwnHead<PutHead>;
 
 struct Value {
   Revision changed;

@@ -386,8 +386,8 @@ void Plan::take_alone(const pb::TxnResponse& response, const Proposal& proposal,
   } else {
     result.kind = Result::Kind::committed;
     result.head = own.head;
-    result.head_put_at = own.put_at;
-    result.at = revision_at(own.head.revision, own.put_at, result.by_etcd);
+    result.head_put_at = own.head.put_at;
+    result.at = revision_at(own.head.revision, own.head.put_at, result.by_etcd);
     result.at_by_etcd = result.by_etcd;
   }
   take_reads(response.responses(), written(), result, &own);

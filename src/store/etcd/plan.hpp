@@ -51,7 +51,6 @@
 #include "rpc.pb.h"
 #include "store/etcd/layout.hpp"
 #include "store/etcd/memo.hpp"
-#include "store/etcd/own_head.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::etcd {

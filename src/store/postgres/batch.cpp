@@ -93,6 +93,14 @@ Params added(const Txn& txn) {
   return params;
 }
 
+Params added_to(Revision own, const Write& write) {
+  Params params{3, write.key.size() + write.value.size() + 8};
+  params.add_bytes(write.key);
+  params.add_bytes(write.value);
+  params.add_number(static_cast<std::int64_t>(own.value) + 1);
+  return params;
+}
+
 Params dropped(const std::string& key) {
   Params params{1, key.size()};
   params.add_bytes(key);
@@ -109,6 +117,7 @@ Batches::Batches(const Target& target, std::int64_t schema_number)
       commit_{.name = "tenure_commit", .sql = "COMMIT"},
       flush_{.name = "tenure_flush", .sql = flush_sql},
       drop_{.name = "tenure_drop", .sql = target.in_schema(drop_sql)},
+      add_to_own_{.name = "tenure_add_to_own", .sql = target.in_schema(add_to_own_sql)},
       target_(target) {}
 
 // One for each way in which ranges are read: by depth and known groups, there are few.
@@ -130,7 +139,7 @@ const Statement* Batches::add_statement(const std::vector<Range>& reads) const {
   return &at->second;
 }
 
-std::optional<Batches::Batch> Batches::batch_of(const Txn& txn) const {
+std::optional<Batches::Batch> Batches::batch_of(const Txn& txn, std::optional<Revision> own) const {
   if (txn.writes.size() != 1 || txn.guards.size() != 1) return std::nullopt;
   const Guard& guard = txn.guards.front();
   const Write& write = txn.writes.front();
@@ -140,15 +149,21 @@ std::optional<Batches::Batch> Batches::batch_of(const Txn& txn) const {
   if (append) {
     const bool unread = std::ranges::none_of(
         txn.reads, [&](const Range& range) { return may_read(range, write.key); });
-    if (unread) statement = add_statement(txn.reads);
+    if (unread) statement = own ? &add_to_own_ : add_statement(txn.reads);
   } else if (write.kind == Write::Kind::remove && guard.range.from == write.key &&
              txn.reads.empty() && !is_durable(txn)) {
     statement = &drop_;
   }
   if (statement == nullptr) return std::nullopt;
-  Batch batch{.write = statement,
-              .number = numbered(write.key, append),
-              .written = append ? added(txn) : dropped(write.key)};
+  Batch batch{.write = statement, .number = numbered(write.key, append)};
+  if (!append) {
+    batch.written = dropped(write.key);
+  } else if (own) {
+    batch.written = added_to(*own, write);
+  } else {
+    batch.written = added(txn);
+    batch.reads = !txn.reads.empty();
+  }
   if (batch.size() > max_size) return std::nullopt;
   return batch;
 }
@@ -205,7 +220,9 @@ std::optional<Answer> Batches::run(const Txn& txn, Batch& batch, bool alone, Con
   answer.outcome.committed = made;
   answer.outcome.revision.value = static_cast<std::uint64_t>(number.number(0, 0));
   answer.outcome.reads.resize(txn.reads.size());
-  if (!txn.reads.empty() && !write.null(0, 0)) {
+  answer.by_batch = true;
+  answer.nothing_there = batch.reads && write.null(0, 0);
+  if (batch.reads && !answer.nothing_there) {
     fill_reads(txn, fields_in(write.bytes(0, 0)), answer.outcome);
   }
   return answer;

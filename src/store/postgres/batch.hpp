@@ -1,7 +1,8 @@
 // batch.hpp: the two applies that a lock is, as a few plain statements in one message.
 //
 //   append   BEGIN; number; add; COMMIT; flush      a ticket, while its session is there
-//            number; add                            the same, while nobody else writes
+//            number; add                            the same, while nobody else writes;
+//            number; add to our own number          and what is there is known (own_head.hpp)
 //   remove   number; drop                           an entry that is there
 //
 // The first append commits without waiting for the disk, which gives the row of `head` back, and
@@ -14,15 +15,14 @@
 //
 // Invariants
 //   1. A batch is one write to the socket, and short enough to be one segment of any network, or
-//   one
-//      record of TLS: a client that is stopped or cut off has sent all of it or nothing, so no
+//      one record of TLS: a client that is stopped or cut off has sent all of it or nothing, so no
 //      backend waits for the rest with the row of `head` locked. Longer ones go to change().
 //   2. It runs only on a connection that has seen the marker. A crash of the server, or of any
 //      backend, ends all connections, so for as long as this one lasts nothing was lost. `number`
 //      fails where the table is another one by now, or the isolation not the one that we set.
-//   3. What is unusual (a ticket whose session is gone, a table that was replaced) is left to
-//      change(), which then has the last word: a batch whose guard does not hold changes nothing
-//      but the number in `head`.
+//   3. What is unusual (a ticket whose session is gone, a table that was replaced, somebody else's
+//      write where there was to be none) is left to change(), which then has the last word: a
+//      batch whose guard does not hold changes nothing but the number in `head`.
 //
 // Thread safety: all of it.
 #pragma once
@@ -49,11 +49,14 @@ class Batches {
   struct Batch {
     const Statement* write = nullptr;
     Params number;
-    Params written;
+    // NOLINTNEXTLINE(readability-redundant-member-init): so that designated ones may leave it out.
+    Params written{};
+    bool reads = false;  // What is written comes with what was read.
     [[nodiscard]] std::size_t size() const noexcept { return number.size() + written.size(); }
   };
-  // Nothing: it is for change().
-  [[nodiscard]] std::optional<Batch> batch_of(const Txn& txn) const;
+  // Nothing: it is for change(). `own`: if that is the newest revision still, the guard holds, and
+  // what is read is empty.
+  [[nodiscard]] std::optional<Batch> batch_of(const Txn& txn, std::optional<Revision> own) const;
   // `alone`: nobody else is likely to write meanwhile. Nothing: it was not made. Throws Failed.
   [[nodiscard]] std::optional<Answer> run(const Txn& txn, Batch& batch, bool alone,
                                           Connection& connection, const Patience& patience) const;
@@ -73,6 +76,7 @@ class Batches {
   const Statement commit_;
   const Statement flush_;
   const Statement drop_;
+  const Statement add_to_own_;
   const Target target_;
   mutable base::Mutex mutex_;
   mutable std::map<std::string, Statement> add_ TENURE_GUARDED_BY(mutex_);  // Never erased from.

@@ -18,7 +18,7 @@ namespace {
 using conformance::txn;
 
 bool is_batch(const Txn& txn) {
-  return Batches{parse_url("postgres://h/d"), 1}.batch_of(txn).has_value();
+  return Batches{parse_url("postgres://h/d"), 1}.batch_of(txn, {}).has_value();
 }
 
 Txn ticket(std::string value, std::vector<Range> reads) {
@@ -83,12 +83,44 @@ RC_GTEST_PROP(PostgresBatch, ReadsWhatChangeReads, ()) {
   RC_ASSERT(is_batch(quick));
   const Outcome batch = store->apply(quick);
   RC_ASSERT(store->apply(removal("line/" + stamp(batch.revision))).committed);
+  const Outcome again = store->apply(quick);  // Where there was nothing, that is known by now.
+  RC_ASSERT(again.reads == batch.reads);
+  RC_ASSERT(store->apply(removal("line/" + stamp(again.revision))).committed);
   quick.guards.push_back(Guard::absent("nothing"));
   const Outcome change = store->apply(quick);
   RC_ASSERT(batch.committed);
   RC_ASSERT(change.committed);
   RC_ASSERT(batch.reads == change.reads);
-  RC_ASSERT(change.revision.value == batch.revision.value + 2);
+  RC_ASSERT(change.revision.value == batch.revision.value + 4);
+}
+
+// Who is alone does not read what it knows to be empty; what others put is found all the same, and
+// so is what it put itself.
+TEST(PostgresBatch, WhoIsAloneFindsWhatOthersPut) {
+  const TestSchema schema;
+  const auto one = open_postgres(schema.url(), true);
+  const auto two = open_postgres(schema.url(), true);
+  one->apply(txn({}, {Write::put("session", "")}));
+  Outcome made;
+  for (int i = 0; i < 3; ++i) {
+    const Revision before = made.revision;
+    made = one->apply(ticket("mine", look()));
+    for (const auto& read : made.reads) ASSERT_TRUE(read.empty());
+    if (i > 0) ASSERT_EQ(made.revision.value, before.value + 2);
+    ASSERT_TRUE(one->apply(removal("line/" + stamp(made.revision))).committed);
+  }
+  made = one->apply(ticket("mine", look()));
+  ASSERT_EQ(one->apply(ticket("mine", look())).reads.at(0).size(), 1U) << "its own";
+  ASSERT_TRUE(one->apply(removal("line/" + stamp(made.revision))).committed);
+  made = one->apply(ticket("mine", look()));
+  ASSERT_EQ(made.reads.at(0).size(), 1U) << "the second of its own";
+
+  const Outcome others = two->apply(txn({}, {Write::append("other/", "x")}));
+  made = one->apply(txn({Guard::present("session")}, {Write::append("free/", "")}, {look().at(2)}));
+  EXPECT_TRUE(made.committed);
+  EXPECT_EQ(made.revision.value, others.revision.value + 2) << "one by who thought it was alone";
+  ASSERT_EQ(made.reads.at(0).size(), 1U);
+  EXPECT_EQ(made.reads.at(0).at(0).created, others.revision);
 }
 
 TEST(PostgresBatch, AGuardThatDoesNotHoldIsRefused) {

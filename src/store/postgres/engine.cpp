@@ -285,15 +285,46 @@ class Engine::Writing {
 
 Answer Engine::make(const Txn& txn, bool alone) {
   if (!pooled()) {
-    if (auto batch = batches_->batch_of(txn)) {
+    const std::optional<Revision> own = alone ? foreseen(txn) : std::nullopt;
+    if (auto batch = batches_->batch_of(txn, own)) {
       auto answer = perform(false, [&](Connection& connection, const Patience& how) {
         return batches_->run(txn, *batch, alone, connection, how);
       });
+      if (own) answer ? own_.was_ours() : own_.was_not_ours();
       if (answer) return *std::move(answer);
     }
   }
   const bool reads = txn.writes.empty();
   return answer_of(txn, call(reads ? look_ : change_, params_of(txn), reads));
+}
+
+std::optional<Revision> Engine::foreseen(const Txn& txn) {
+  if (txn.guards.size() != 1 || txn.writes.front().kind != Write::Kind::append) {
+    return std::nullopt;
+  }
+  const auto use = own_.use(txn.reads, txn.guards.front().range.from);
+  if (!use || !use->present) return std::nullopt;
+  if (std::ranges::find(use->empty, false) != use->empty.end()) return std::nullopt;
+  return use->head.revision;
+}
+
+// Every revision is one more than the last, so who made this one knows which it was made on.
+void Engine::own(const Txn& txn, const Answer& answer) {
+  if (!answer.by_batch) {
+    if (answer.outcome.committed) own_.forget();
+    return;
+  }
+  const Revision revision = answer.outcome.revision;
+  const Write& write = txn.writes.front();
+  stores::OwnHead<Head>::Commit commit{.head = {revision}, .on = Revision{revision.value - 1}};
+  const bool append = write.kind == Write::Kind::append;
+  if (append) {
+    commit.keys.push_back(write.key + stamp(revision));
+    commit.present = txn.guards.front().range.from;
+  }
+  if (answer.nothing_there) commit.empty = txn.reads;
+  own_.moved(std::move(commit));
+  if (!append) own_.removed(write.key);
 }
 
 Outcome Engine::apply(const Txn& txn) {
@@ -303,6 +334,7 @@ Outcome Engine::apply(const Txn& txn) {
   if (!txn.writes.empty()) writing.emplace(*this);
   Answer answer = make(txn, writing && writing->alone());
   if (answer.clock_ns != 0) clock_.saw(answer.clock_ns, sent, boot_ns());
+  if (writing) own(txn, answer);
   if (writing && answer.outcome.committed) {
     writing->made(answer.outcome.revision);
     remember(txn, answer.outcome);

@@ -30,6 +30,7 @@
 
 #include "base/annotations.hpp"
 #include "base/mutex.hpp"
+#include "store/own_head.hpp"
 #include "store/postgres/batch.hpp"
 #include "store/postgres/clock.hpp"
 #include "store/postgres/connection.hpp"
@@ -90,6 +91,9 @@ class Engine {
   auto perform(bool again, const Call& call);
   Result call(const Statement& statement, const Params& params, bool again);
   Answer make(const Txn& txn, bool alone);
+  // If this is the newest revision still, the guard of an append holds, and it reads nothing.
+  [[nodiscard]] std::optional<Revision> foreseen(const Txn& txn);
+  void own(const Txn& txn, const Answer& answer);
   [[nodiscard]] bool works(std::int64_t backend, const std::string& since) noexcept;
   [[noreturn]] static void throw_for(const Failed& failed);
   void settle(std::int64_t backend, const std::string& since) noexcept;
@@ -106,6 +110,10 @@ class Engine {
   std::atomic<int> writing_{0};            // Applies of this process that are about to write.
   std::atomic<std::uint64_t> written_{0};  // The last revision of this process's.
   std::atomic<bool> alone_{false};         // The one before that was its own too.
+  struct Head {
+    Revision revision;
+  };
+  stores::OwnHead<Head> own_;
   ServerClock clock_;
 
   base::Mutex mutex_;

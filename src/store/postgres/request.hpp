@@ -37,7 +37,9 @@ void check_size(const Txn& txn);
 // What they return.
 struct Answer {
   Outcome outcome;
-  std::int64_t clock_ns = 0;  // Zero: it does not say.
+  std::int64_t clock_ns = 0;   // Zero: it does not say.
+  bool by_batch = false;       // Nothing was put but what the one write says.
+  bool nothing_there = false;  // In what was read, whatever a range leaves out.
 };
 [[nodiscard]] Answer answer_of(const Txn& txn, const Result& result);
 // From what take() returns: five arrays.

@@ -274,6 +274,12 @@ INSERT INTO @.entry SELECT $2 || int8send(h.revision), $3, h.revision, h.revisio
   FROM @.head AS h, @.entry AS s WHERE s.key = $1
 )sql";
 
+// While nobody else writes: the revision is the one behind our own, and the session is there.
+inline constexpr const char* add_to_own_sql = R"sql(
+INSERT INTO @.entry SELECT $1 || int8send(h.revision), $2, h.revision, h.revision
+  FROM @.head AS h WHERE h.revision = $3
+)sql";
+
 inline constexpr const char* drop_sql = "DELETE FROM @.entry AS e WHERE e.key = $1";
 
 inline constexpr const char* flush_sql =

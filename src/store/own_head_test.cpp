@@ -1,0 +1,79 @@
+#include "store/own_head.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tenure::stores {
+namespace {
+
+struct Head {
+  Revision revision;
+};
+using Own = OwnHead<Head>;
+
+Range range(std::string from, std::string to) {
+  return {.from = std::move(from), .to = std::move(to)};
+}
+
+Head head(std::uint64_t number) { return {.revision = Revision{number}}; }
+
+TEST(OwnHead, KnowsWhatIsInsideOfWhatWasEmpty) {
+  Own own;
+  EXPECT_FALSE(own.use({}));
+  own.moved({.head = head(1),
+             .keys = {"b5"},
+             .empty = {range("b", "c"), range("c", "d"), range("x", "y")}});
+  const auto use = own.use({range("b6", "cc"), range("b", "c"), range("c", "x1"), range("a", "c"),
+                            range("x", ""), range("x1", "x2")});
+  ASSERT_TRUE(use);
+  EXPECT_EQ(use->head.revision, Revision{1});
+  EXPECT_EQ(use->empty, (std::vector<bool>{true, false, false, false, false, true}));
+  own.removed("b5");
+  EXPECT_TRUE(own.use({range("b", "c")})->empty[0]);
+}
+
+TEST(OwnHead, GoesOnFromItsOwnAndElseAnew) {
+  Own own;
+  own.moved({.head = head(1), .empty = {range("a", "b")}});
+  own.moved({.head = head(2), .on = Revision{1}, .empty = {range("c", "d")}});
+  EXPECT_EQ(own.use({range("a", "b"), range("c", "d")})->empty, (std::vector<bool>{true, true}));
+  own.moved({.head = head(3), .empty = {range("e", "f")}});
+  EXPECT_EQ(own.use({range("a", "b"), range("e", "f")})->empty, (std::vector<bool>{false, true}));
+  own.moved({.head = head(2), .on = Revision{3}, .empty = {range("a", "b")}});
+  EXPECT_EQ(own.use({range("a", "b")})->head.revision, Revision{3}) << "an answer that is late";
+  own.forget();
+  EXPECT_FALSE(own.use({}));
+}
+
+TEST(OwnHead, KnowsTheKeyThatWasThere) {
+  Own own;
+  own.moved({.head = head(1), .present = "a"});
+  EXPECT_TRUE(own.use({}, "a")->present);
+  EXPECT_FALSE(own.use({}, "b")->present);
+  EXPECT_FALSE(own.use({})->present);
+  own.moved({.head = head(2), .on = Revision{1}});
+  EXPECT_TRUE(own.use({}, "a")->present);
+  own.moved({.head = head(4), .on = Revision{3}});
+  EXPECT_FALSE(own.use({}, "a")->present) << "somebody else's was between";
+  own.moved({.head = head(5), .on = Revision{4}, .present = "a"});
+  own.removed("a");
+  EXPECT_FALSE(own.use({}, "a")->present);
+}
+
+TEST(OwnHead, IsLeftForAWhileByWhoWasWrong) {
+  Own own;
+  std::uint64_t number = 0;
+  for (const int pause : {64, 128}) {
+    own.was_not_ours();
+    own.moved({.head = head(++number)});
+    for (int i = 0; i < pause; ++i) EXPECT_FALSE(own.use({}));
+    EXPECT_TRUE(own.use({}));
+  }
+}
+
+}  // namespace
+}  // namespace tenure::stores
