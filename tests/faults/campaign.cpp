@@ -1,7 +1,9 @@
 #include "tests/faults/campaign.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <thread>
 #include <utility>
@@ -39,6 +41,7 @@ class Run {
  public:
   Run(const Campaign& campaign, const std::string& directory)
       : campaign_(campaign),
+        directory_(directory),
         random_(campaign.seed),
         progress_(directory + "/progress"),
         fleet_(worker_program(), directory, campaign.urls.size(), campaign.enter),
@@ -140,11 +143,24 @@ class Run {
       const std::uint64_t before = progress_.grants(slot).load();
       while (progress_.grants(slot).load() == before) {
         if (std::string fault = fleet_.reap(); !fault.empty()) return fault;
-        if (boot_ns() - since > stuck_ns) return fleet_.name(slot) + " gets nothing any more";
+        if (boot_ns() - since > stuck_ns) return stuck(slot, "gets nothing any more");
         std::this_thread::sleep_for(glance);
       }
     }
     return {};
+  }
+
+  // With what it last said of itself.
+  [[nodiscard]] std::string stuck(std::size_t slot, const std::string& how) const {
+    std::ifstream life{directory_ + '/' + fleet_.name(slot) + ".life"};
+    std::deque<std::string> last;
+    for (std::string line; std::getline(life, line);) {
+      last.push_back(line);
+      if (last.size() > most_told) last.pop_front();
+    }
+    std::string text = fleet_.name(slot) + ' ' + how + "; now it is " + std::to_string(boot_ns());
+    for (const std::string& line : last) text += "\n  " + line;
+    return text;
   }
 
   [[nodiscard]] std::string end_all() {
@@ -153,7 +169,7 @@ class Run {
     for (std::size_t slot = 0; slot < fleet_.size(); ++slot) {
       while (fleet_.running(slot)) {
         if (std::string fault = fleet_.reap(); !fault.empty()) return fault;
-        if (boot_ns() - told > stuck_ns) return fleet_.name(slot) + " does not end";
+        if (boot_ns() - told > stuck_ns) return stuck(slot, "does not end");
         std::this_thread::sleep_for(glance);
       }
     }
@@ -161,6 +177,7 @@ class Run {
   }
 
   const Campaign& campaign_;
+  const std::string directory_;
   stress::Random random_;
   stress::Progress progress_;
   stress::Fleet fleet_;

@@ -85,12 +85,26 @@ std::string Hand::take_all() {
 }
 
 bool Hand::reopen() {
+  note("opens");
   try {
     space_ = std::make_unique<Space>(open(place_.store, {.label = "worker", .ttl = place_.lease}));
+    note("is open");
     return true;
-  } catch (const StoreError&) {
+  } catch (const StoreError& error) {
+    note(error.what());
     return false;
   }
+}
+
+void Hand::close() {
+  note("closes");
+  space_.reset();
+  note("is closed");
+}
+
+void Hand::note(const std::string& what) const {
+  place_.life.write(std::to_string(stress::boot_ns()) + " thread " + std::to_string(thread_) +
+                    ": " + what + '\n');
 }
 
 std::optional<Hold> Hand::ask(Way way, const std::vector<Claim>& claims) {
@@ -118,7 +132,7 @@ std::optional<Hold> Hand::ask(Way way, const std::vector<Claim>& claims) {
     for (char& c : why) c = c == ' ' || c == '\n' ? '_' : c;
   }
   write(Event::Kind::refused, 0, why);
-  if (why == "session-lost") space_.reset();
+  if (why == "session-lost") close();
   return std::nullopt;
 }
 
@@ -177,7 +191,7 @@ void Hand::give_back(Hold hold) {
     // It is given back as soon as it can be.
   }
   write(Event::Kind::left, was_held ? 1 : 0);
-  if (!was_held) space_.reset();
+  if (!was_held) close();
 }
 
 }  // namespace tenure::faults

@@ -29,6 +29,7 @@ class Hand {
   struct Place {
     std::shared_ptr<Store> store;
     const stress::Log& log;
+    const stress::Log& life;             // When spaces are opened and closed: for who reads why.
     std::atomic<std::uint64_t>& grants;  // Counted for the driver.
     std::chrono::milliseconds lease;
   };
@@ -43,6 +44,8 @@ class Hand {
  private:
   enum class Way : std::uint8_t { lock, lock_stop, try_lock, try_lock_for };
   [[nodiscard]] bool reopen();
+  void close();
+  void note(const std::string& what) const;
   [[nodiscard]] std::optional<Hold> ask(Way way, const std::vector<Claim>& claims);
   [[nodiscard]] std::optional<Hold> call(Way way, const std::vector<Claim>& claims);
   void keep(const Hold& hold);

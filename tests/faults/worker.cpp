@@ -49,9 +49,11 @@ void disturb(const std::vector<std::unique_ptr<Hand>>& hands, stress::Random& ra
 int run(const std::vector<std::string>& words) {
   const std::string& directory = words.at(1);
   const stress::Log log{directory + '/' + words.at(2) + ".log"};
+  const stress::Log life{directory + '/' + words.at(2) + ".life"};
   const stress::Progress progress{directory + "/progress"};
   const Hand::Place place{.store = open_store(words.at(6)),
                           .log = log,
+                          .life = life,
                           .grants = progress.grants(std::stoul(words.at(3))),
                           .lease = std::chrono::milliseconds{std::stol(words.at(5))}};
   if (words.at(4) == "last") {
