@@ -263,10 +263,10 @@ TEST_F(Alone, AnAnswerThatIsLostLosesNoTicket) {
 }
 
 // Its questions get lost, and what its watch is told comes through: for gRPC such a connection is
-// well.
-TEST(EtcdNetwork, WhoOnlyHearsIsHeardOnAnotherConnection) {
+// well. Or its answers get lost, and gRPC takes its time. In both cases it asks by another one.
+TEST(EtcdNetwork, WhoIsHalfDeafOrDumbIsHeardOnAnotherConnection) {
   const etcd::Server server;
-  const std::string prefix = '/' + etcd::new_prefix() + "?timeout=1s";
+  const std::string prefix = '/' + etcd::new_prefix() + "?timeout=2s";
   const Process far{client()};
   const Process near{client()};
   const Process busy{client()};
@@ -276,20 +276,20 @@ TEST(EtcdNetwork, WhoOnlyHearsIsHeardOnAnotherConnection) {
             "ok");
   ASSERT_EQ(near.ask(past), "ok");
   ASSERT_EQ(busy.ask(past), "ok");
-  ASSERT_EQ(near.ask("lock book"), "holds");
-  far.tell("lock book");
-  while (busy.ask("count book") != "2") {
+  for (const auto way : {Proxy::Way::to_server, Proxy::Way::to_client, Proxy::Way::to_server}) {
+    ASSERT_EQ(near.ask("lock book"), "holds");
+    far.tell("lock book");
+    while (busy.ask("count book") != "2") {
+    }
+    network.swallow(way);
+    const std::jthread changes{[&busy](const std::stop_token& stop) {
+      while (!stop.stop_requested()) EXPECT_EQ(busy.ask("put other change"), "yes");
+    }};
+    EXPECT_EQ(near.ask("release"), "yes");
+    ASSERT_EQ(far.hear(), "holds");
+    network.swallow(way);
+    EXPECT_EQ(far.ask("release"), "yes");
   }
-  network.swallow(Proxy::Way::to_server);
-  const std::jthread changes{[&busy](const std::stop_token& stop) {
-    while (!stop.stop_requested()) EXPECT_EQ(busy.ask("put other change"), "yes");
-  }};
-  EXPECT_EQ(near.ask("release"), "yes");
-  // Whether it got the lock by then or not: it asks until it is answered. The server stops talking
-  // to who never confirms that it has read, but that takes some forty questions.
-  std::string said = far.hear();
-  for (int i = 0; i < 20 && said.starts_with("error"); ++i) said = far.ask("try film");
-  EXPECT_EQ(said, "holds");
 }
 
 }  // namespace

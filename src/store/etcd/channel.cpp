@@ -23,6 +23,8 @@ constexpr auto silent_limit = 100ms;  // After that, one that was silent is bett
 constexpr auto explain_limit = 2s;
 // One that was silent is not asked again for so long, if there are others.
 constexpr auto avoid_time = 10s;
+// Less silence than that says nothing of a connection: there was no time for an answer.
+constexpr auto silence = 100ms;
 constexpr auto first_pause = 5ms;  // Before a request that the server did not take.
 constexpr auto longest_pause = 200ms;
 constexpr int keepalive_ms = 6'000;  // etcd ends connections that ask more often than every 5 s.
@@ -188,30 +190,41 @@ gpr_timespec for_grpc(std::chrono::steady_clock::time_point deadline) noexcept {
 }
 
 Client::Parts::Parts(Address where)
-    : address(std::move(where)), endpoints(std::max<std::size_t>(address.endpoints.size(), 2)) {
+    : address(std::move(where)), credentials_(credentials(address)) {
   be_quiet();
-  const auto secret = credentials(address);
-  for (std::size_t i = 0; i < endpoints.size(); ++i) {
-    Endpoint& one = endpoints[i];
-    one.name = address.endpoints[i % address.endpoints.size()];
-    one.channel = grpc::CreateCustomChannel(one.name, secret, arguments());
-    one.kv = pb::KV::NewStub(one.channel);
-    one.watch = pb::Watch::NewStub(one.channel);
-    one.lease = pb::Lease::NewStub(one.channel);
-    one.maintenance = pb::Maintenance::NewStub(one.channel);
-    one.auth = pb::Auth::NewStub(one.channel);
-  }
+  for (std::size_t i = 0; i < address.endpoints.size(); ++i) endpoints.push_back(new_endpoint(i));
+}
+
+std::shared_ptr<Client::Parts::Endpoint> Client::Parts::new_endpoint(std::size_t index) const {
+  auto one = std::make_shared<Endpoint>();
+  one->name = address.endpoints[index];
+  one->index = index;
+  one->channel = grpc::CreateCustomChannel(one->name, credentials_, arguments());
+  one->kv = pb::KV::NewStub(one->channel);
+  one->watch = pb::Watch::NewStub(one->channel);
+  one->lease = pb::Lease::NewStub(one->channel);
+  one->maintenance = pb::Maintenance::NewStub(one->channel);
+  one->auth = pb::Auth::NewStub(one->channel);
+  return one;
+}
+
+std::shared_ptr<Client::Parts::Endpoint> Client::Parts::endpoint_at(std::size_t index) {
+  const base::Mutex::Scoped lock{mutex};
+  return endpoints[index];
 }
 
 void Client::Parts::leave(const Endpoint& endpoint) noexcept {
-  auto index = static_cast<std::size_t>(&endpoint - endpoints.data());
-  current.compare_exchange_strong(index, (index + 1) % endpoints.size());
+  std::size_t index = endpoint.index;
+  current.compare_exchange_strong(index, (index + 1) % address.endpoints.size());
 }
 
-void Client::Parts::give_up(Endpoint& endpoint) {
+void Client::Parts::give_up(const Endpoint& endpoint) {
   leave(endpoint);
-  endpoint.avoid_until.store((Clock::now() + avoid_time).time_since_epoch().count());
+  std::shared_ptr<Endpoint> fresh = new_endpoint(endpoint.index);
+  fresh->avoid_until.store((Clock::now() + avoid_time).time_since_epoch().count());
   const base::Mutex::Scoped lock{mutex};
+  std::shared_ptr<Endpoint>& now = endpoints[endpoint.index];
+  if (now.get() == &endpoint) now.swap(fresh);
   for (const Stream& one : streams) {
     if (one.endpoint == &endpoint) one.context->TryCancel();
   }
@@ -220,6 +233,7 @@ void Client::Parts::give_up(Endpoint& endpoint) {
 void Client::Parts::stream_begins(const Endpoint& endpoint, grpc::ClientContext& context) {
   const base::Mutex::Scoped lock{mutex};
   streams.push_back({.endpoint = &endpoint, .context = &context});
+  if (endpoints[endpoint.index].get() != &endpoint) context.TryCancel();  // Given up meanwhile.
 }
 
 void Client::Parts::stream_ends(const grpc::ClientContext& context) {
@@ -229,37 +243,37 @@ void Client::Parts::stream_ends(const grpc::ClientContext& context) {
 
 // The current one, or the next that is connected; one that was silent only if `any` will do. All
 // are told to connect.
-Client::Parts::Endpoint* Client::Parts::ready(bool any) {
+std::shared_ptr<Client::Parts::Endpoint> Client::Parts::ready(bool any) {
+  const std::size_t count = address.endpoints.size();
   std::size_t first = current.load();
-  if (endpoints[first].channel->GetState(true) == GRPC_CHANNEL_READY &&
-      endpoints[first].avoid_until.load() == 0) {
-    return &endpoints[first];
+  std::shared_ptr<Endpoint> one = endpoint_at(first);
+  if (one->channel->GetState(true) == GRPC_CHANNEL_READY && one->avoid_until.load() == 0) {
+    return one;
   }
   const Clock::rep now = Clock::now().time_since_epoch().count();
-  Endpoint* silent = nullptr;
-  for (std::size_t i = 0; i < endpoints.size(); ++i) {
-    const std::size_t index = (first + i) % endpoints.size();
-    Endpoint& one = endpoints[index];
-    if (one.channel->GetState(true) != GRPC_CHANNEL_READY) continue;
-    if (one.avoid_until.load() > now) {
-      if (silent == nullptr) silent = &one;
+  std::shared_ptr<Endpoint> silent;
+  for (std::size_t i = 0; i < count; ++i) {
+    one = endpoint_at((first + i) % count);
+    if (one->channel->GetState(true) != GRPC_CHANNEL_READY) continue;
+    if (count > 1 && one->avoid_until.load() > now) {
+      if (!silent) silent = std::move(one);
       continue;
     }
-    one.avoid_until.store(0);
-    current.compare_exchange_strong(first, index);
-    return &one;
+    one->avoid_until.store(0);
+    current.compare_exchange_strong(first, one->index);
+    return one;
   }
   return any ? silent : nullptr;
 }
 
-Client::Parts::Endpoint* Client::Parts::connect(Deadline deadline) {
+std::shared_ptr<Client::Parts::Endpoint> Client::Parts::connect(Deadline deadline) {
   const Deadline patient_until = Clock::now() + silent_limit;
   for (std::size_t i = current.load();; ++i) {
     const Deadline now = Clock::now();
-    if (Endpoint* const one = ready(now >= patient_until)) return one;
+    if (auto one = ready(now >= patient_until)) return one;
     if (now >= deadline) return nullptr;
     const Deadline limit = std::min(deadline, Deadline{now + connect_look});
-    endpoints[i % endpoints.size()].channel->WaitForConnected(for_grpc(limit));
+    endpoint_at(i % address.endpoints.size())->channel->WaitForConnected(for_grpc(limit));
   }
 }
 
@@ -315,22 +329,23 @@ void Client::Parts::forget_token() {
 
 // A call that changes nothing tells what is wrong, and can't be mistaken for one that was made.
 std::string Client::Parts::why_unreachable(std::chrono::milliseconds limit) {
-  Endpoint& one = endpoints[current.load()];
+  const std::shared_ptr<Endpoint> one = endpoint_at(current.load());
   grpc::ClientContext context;
   context.set_deadline(for_grpc(Clock::now() + limit));
   pb::StatusResponse response;
-  const grpc::Status status = one.maintenance->Status(&context, {}, &response);
-  if (status.ok()) return "try again (" + one.name + ": it answers now)";
-  return advice(status, address.tls) + " (" + one.name + ": " + reason(status) + ")";
+  const grpc::Status status = one->maintenance->Status(&context, {}, &response);
+  if (status.ok()) return "try again (" + one->name + ": it answers now)";
+  return advice(status, address.tls) + " (" + one->name + ": " + reason(status) + ")";
 }
 
-bool Client::Parts::try_again(Kind kind, const grpc::Status& status, Endpoint& endpoint) {
+bool Client::Parts::try_again(Kind kind, const grpc::Status& status, const Endpoint& endpoint,
+                              std::chrono::nanoseconds silent) {
   if (was_not_taken(status)) {
     if (!says(status, "too many requests")) leave(endpoint);
     return true;
   }
   if (!is_cut(status)) return false;
-  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && silent >= silence) {
     give_up(endpoint);
   } else {
     leave(endpoint);
@@ -338,13 +353,13 @@ bool Client::Parts::try_again(Kind kind, const grpc::Status& status, Endpoint& e
   return kind != Kind::change;
 }
 
-// Where there are others to ask, or to ask what became of it, a silent one does not get all of the
-// time.
+// Others are to be asked, or the same by another connection, or what became of it: a silent one
+// does not get all of the time.
 int Client::Parts::shares(Kind kind) const noexcept {
-  const int all = static_cast<int>(endpoints.size());
+  const int all = std::max(static_cast<int>(address.endpoints.size()), 2);
   switch (kind) {
     case Kind::read: return all;
-    case Kind::change: return std::min(all, 2);
+    case Kind::change: return 2;
     case Kind::renewal: break;
   }
   return 1;
@@ -355,19 +370,20 @@ void Client::Parts::call(Kind kind, std::chrono::milliseconds limit, const Call&
   const auto share = limit / shares(kind);
   bool new_token = false;
   for (std::chrono::milliseconds pause = first_pause;;) {
-    Endpoint* const endpoint = connect(deadline);
-    if (endpoint == nullptr) {
+    const std::shared_ptr<Endpoint> endpoint = connect(deadline);
+    if (!endpoint) {
       const auto time = std::min<std::chrono::milliseconds>(explain_limit, limit / 2);
       throw StoreError("etcd at " + address.text() + " can't be reached: " + why_unreachable(time));
     }
-    const Deadline until = std::min(deadline, Deadline{Clock::now() + share});
+    const Deadline asked = Clock::now();
+    const Deadline until = std::min(deadline, Deadline{asked + share});
     grpc::ClientContext context;
     grpc::Status status;
     if (!prepare(*endpoint, context, until, status)) {
       if (!is_cut(status) || Clock::now() >= deadline) {
         throw_status(status, address, false);
       }
-      static_cast<void>(try_again(kind, status, *endpoint));
+      static_cast<void>(try_again(kind, status, *endpoint, until - asked));
     } else {
       std::string used;
       {
@@ -381,7 +397,7 @@ void Client::Parts::call(Kind kind, std::chrono::milliseconds limit, const Call&
         forget_token(used);
         continue;
       }
-      const bool again = try_again(kind, status, *endpoint);
+      const bool again = try_again(kind, status, *endpoint, until - asked);
       if (!again || Clock::now() + pause >= deadline) {
         throw_status(status, address,
                      kind == Kind::change && is_cut(status) && !was_not_taken(status));

@@ -1,10 +1,11 @@
-// channel.hpp: what client.cpp and streams.cpp share: endpoints, credentials, tokens, failover.
+// channel.hpp: what client.cpp stands on: endpoints, credentials, tokens, failover.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,8 +25,10 @@ struct Client::Parts {
   // Not by the wall clock, which may be put forward or back while a call waits.
   using Clock = std::chrono::steady_clock;
   using Deadline = Clock::time_point;
+  // One connection to it, and what it is asked by.
   struct Endpoint {
     std::string name;
+    std::size_t index = 0;
     std::shared_ptr<grpc::Channel> channel;
     std::unique_ptr<pb::KV::Stub> kv;
     std::unique_ptr<pb::Watch::Stub> watch;
@@ -46,8 +49,8 @@ struct Client::Parts {
 
   // Throws what the last failure means.
   void call(Kind kind, std::chrono::milliseconds limit, const Call& rpc);
-  // Connected, and with the user's token where there is one; null: no endpoint can be reached.
-  Endpoint* connect(Deadline deadline);
+  // Null: no endpoint can be reached.
+  std::shared_ptr<Endpoint> connect(Deadline deadline);
   // False: `status` says why.
   bool prepare(Endpoint& endpoint, grpc::ClientContext& context, Deadline deadline,
                grpc::Status& status);
@@ -58,20 +61,19 @@ struct Client::Parts {
   void forget_token();  // It may have been that: the next attempt brings a new one.
   void leave(const Endpoint& endpoint) noexcept;  // The next call begins with another.
   // It took a call and did not answer: it is stopped, or cut off, and its connection does not show.
-  void give_up(Endpoint& endpoint);
+  // The next is by a new one: gRPC would take many seconds to end this one, and never does while
+  // anything comes from it, be it only what a watch is told.
+  void give_up(const Endpoint& endpoint);
   // Streams are read without a limit, so they end with their endpoint.
   void stream_begins(const Endpoint& endpoint, grpc::ClientContext& context);
   void stream_ends(const grpc::ClientContext& context);
   [[nodiscard]] std::string why_unreachable(std::chrono::milliseconds limit);
 
   const Address address;
-  // One that is alone is there twice: when calls get no answer on a connection that looks well,
-  // they go on with another. gRPC gives none up that anything comes from, be it only what a watch
-  // is told.
-  std::vector<Endpoint> endpoints;
   std::atomic<std::size_t> current = 0;
 
   base::Mutex mutex;
+  std::vector<std::shared_ptr<Endpoint>> endpoints TENURE_GUARDED_BY(mutex);  // As in the address.
   std::string token TENURE_GUARDED_BY(mutex);
   struct Stream {
     const Endpoint* endpoint;
@@ -79,10 +81,17 @@ struct Client::Parts {
   };
   std::vector<Stream> streams TENURE_GUARDED_BY(mutex);
 
+  [[nodiscard]] std::shared_ptr<Endpoint> endpoint_at(std::size_t index);
+
  private:
-  [[nodiscard]] bool try_again(Kind kind, const grpc::Status& status, Endpoint& endpoint);
-  [[nodiscard]] Endpoint* ready(bool any);
+  [[nodiscard]] std::shared_ptr<Endpoint> new_endpoint(std::size_t index) const;
+  // `silent`: for as long as was said.
+  [[nodiscard]] bool try_again(Kind kind, const grpc::Status& status, const Endpoint& endpoint,
+                               std::chrono::nanoseconds silent);
+  [[nodiscard]] std::shared_ptr<Endpoint> ready(bool any);
   [[nodiscard]] int shares(Kind kind) const noexcept;
+
+  const std::shared_ptr<grpc::ChannelCredentials> credentials_;
 };
 
 // What the server says, in our words.

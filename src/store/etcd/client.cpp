@@ -99,16 +99,16 @@ Client::Seconds Client::keep_alive(std::int64_t lease, const std::string& key,
 std::vector<Client::Status> Client::status() {
   std::vector<Status> all;
   for (std::size_t i = 0; i < address().endpoints.size(); ++i) {
-    Parts::Endpoint& endpoint = parts_->endpoints[i];
+    const std::shared_ptr<Parts::Endpoint> endpoint = parts_->endpoint_at(i);
     Status& one = all.emplace_back();
-    one.endpoint = endpoint.name;
+    one.endpoint = endpoint->name;
     grpc::ClientContext context;
     grpc::Status status;
     pb::StatusResponse response;
     const Parts::Deadline deadline = Parts::Clock::now() + parts_->address.timeout;
-    endpoint.channel->WaitForConnected(for_grpc(deadline));
-    if (parts_->prepare(endpoint, context, deadline, status)) {
-      status = endpoint.maintenance->Status(&context, {}, &response);
+    endpoint->channel->WaitForConnected(for_grpc(deadline));
+    if (parts_->prepare(*endpoint, context, deadline, status)) {
+      status = endpoint->maintenance->Status(&context, {}, &response);
     }
     if (status.ok()) {
       one.version = response.version();
@@ -188,8 +188,8 @@ bool Client::Changes::open(Client& client, const std::string& from, const std::s
   if (!self.begin()) return false;
   Parts& parts = *client.parts_;
   const Parts::Deadline deadline = Parts::Clock::now() + std::chrono::seconds{1};
-  Parts::Endpoint* const endpoint = parts.connect(deadline);
-  if (endpoint == nullptr) {
+  const std::shared_ptr<Parts::Endpoint> endpoint = parts.connect(deadline);
+  if (!endpoint) {
     self.error = "no endpoint can be reached";
     return false;
   }
