@@ -55,6 +55,9 @@ if(TENURE_TREE STREQUAL asan)
 elseif(TENURE_TREE STREQUAL tsan)
   add_compile_options(-fsanitize=thread)
   add_link_options(-fsanitize=thread)
+elseif(TENURE_TREE STREQUAL gcc)
+  # For what it warns of and how its tests end: without debug information a third faster.
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2")
 elseif(TENURE_TREE STREQUAL coverage)
   # %4m: processes of one program merge into a pool of four files, instead of leaving one each.
   set(coverage_flags "-fprofile-instr-generate=${PROJECT_BINARY_DIR}/profiles/%4m.profraw"
