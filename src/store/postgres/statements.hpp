@@ -4,7 +4,8 @@
 // In all of these texts @ stands for the schema's quoted name.
 //
 //   head     one row: the newest revision. Whoever writes updates it first, so that commits are in
-//            the order of revisions, and whoever holds its lock sees all earlier ones.
+//            the order of revisions, and whoever holds its lock sees all earlier ones. Its old
+//            versions are cleared away when they fill a tenth of a page: all are looked at.
 //   marker   unlogged, so a crash of the server, or of one backend, empties it: then relaxed
 //            commits may have been lost, and the epoch is raised. It names its own table, so that a
 //            dump that was restored elsewhere does not count as the same store.
@@ -44,8 +45,8 @@ inline constexpr int advisory_class = 0x544e5552;
 
 inline constexpr const char* tables_sql = R"sql(
 CREATE TABLE @.meta(name text PRIMARY KEY, value text NOT NULL);
-CREATE TABLE @.head(revision bigint NOT NULL) WITH (autovacuum_vacuum_scale_factor=0,
-  autovacuum_vacuum_threshold=1000);
+CREATE TABLE @.head(revision bigint NOT NULL) WITH (fillfactor=10,
+  autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000);
 CREATE UNLOGGED TABLE @.marker(own oid NOT NULL);
 CREATE TABLE @.entry(
   key bytea PRIMARY KEY,
