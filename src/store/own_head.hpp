@@ -71,8 +71,8 @@ class OwnHead {
   }
 
   // It is our own, by a commit that put nothing but the keys, which nobody puts twice. `empty`:
-  // what it read, and found nothing in but those. `present`: a key that was there. `on`: the
-  // revision that was the newest before.
+  // what it read, and found nothing in but those. `present`: a key that was there. `removed`: one
+  // that is not, any more. `on`: the revision that was the newest before.
   struct Commit {
     Head head;
     // Initializers, so that designated ones may leave members out.
@@ -81,6 +81,7 @@ class OwnHead {
     std::vector<std::string> keys{};
     std::vector<Range> empty{};
     std::string present{};
+    std::string removed{};
     // NOLINTEND(readability-redundant-member-init)
   };
   // Answers may come in another order than commits were made in.
@@ -94,11 +95,12 @@ class OwnHead {
     head_ = std::move(commit.head);
     for (const Range& range : commit.empty) known_.add(range);
     for (std::string& key : commit.keys) known_.put(std::move(key));
+    remove(commit.removed);
   }
+  // Where that does not move the head.
   void removed(const std::string& key) {
     const base::Mutex::Scoped lock{mutex_};
-    known_.remove(key);
-    if (key == present_) present_.clear();
+    remove(key);
   }
 
   // It was ours, as was believed.
@@ -123,6 +125,11 @@ class OwnHead {
   static constexpr std::size_t max_known = 1024;
   static constexpr unsigned shortest_pause = 64;
   static constexpr unsigned longest_pause = 4096;
+
+  void remove(const std::string& key) TENURE_REQUIRES(mutex_) {
+    known_.remove(key);
+    if (key == present_) present_.clear();
+  }
 
   base::Mutex mutex_;
   std::optional<Head> head_ TENURE_GUARDED_BY(mutex_);

@@ -60,6 +60,9 @@ TEST(OwnHead, KnowsTheKeyThatWasThere) {
   own.moved({.head = head(4), .on = Revision{3}});
   EXPECT_FALSE(own.use({}, "a")->present) << "somebody else's was between";
   own.moved({.head = head(5), .on = Revision{4}, .present = "a"});
+  own.moved({.head = head(6), .on = Revision{5}, .removed = "a"});
+  EXPECT_FALSE(own.use({}, "a")->present);
+  own.moved({.head = head(7), .on = Revision{6}, .present = "a"});
   own.removed("a");
   EXPECT_FALSE(own.use({}, "a")->present);
 }

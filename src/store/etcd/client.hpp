@@ -1,5 +1,5 @@
 // client.hpp: calls to an etcd cluster: one of several endpoints, TLS, a user's token, and what its
-// errors mean. The only room that knows gRPC is behind this (client.cpp, streams.cpp).
+// errors mean. The only room that knows gRPC is behind this (client.cpp, channel.cpp).
 //
 //   what a call meets                    | what becomes of it
 //   -------------------------------------+------------------------------------------------------
@@ -7,7 +7,8 @@
 //   no leader, too many requests         | again, after a pause: the server did not take it
 //   a token that has expired             | a new one, and again
 //   cut off, or no answer in time        | a read: again, elsewhere; a change: StoreError with
-//                                        | unknown(). The endpoint is avoided for a while
+//                                        | unknown(). No answer: the connection is given up, and
+//                                        | the endpoint avoided for a while
 //   too large, too many operations       | BadRequest
 //   anything else                        | StoreError
 //

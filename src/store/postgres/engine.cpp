@@ -317,14 +317,14 @@ void Engine::own(const Txn& txn, const Answer& answer) {
   const Revision revision = answer.outcome.revision;
   const Write& write = txn.writes.front();
   stores::OwnHead<Head>::Commit commit{.head = {revision}, .on = Revision{revision.value - 1}};
-  const bool append = write.kind == Write::Kind::append;
-  if (append) {
+  if (write.kind == Write::Kind::append) {
     commit.keys.push_back(write.key + stamp(revision));
     commit.present = txn.guards.front().range.from;
+  } else {
+    commit.removed = write.key;
   }
   if (answer.nothing_there) commit.empty = txn.reads;
   own_.moved(std::move(commit));
-  if (!append) own_.removed(write.key);
 }
 
 Outcome Engine::apply(const Txn& txn) {
