@@ -1,23 +1,35 @@
 #include <tenure/tenure.hpp>
 
-#include <cstdio>
-#include <thread>
+#include <sys/wait.h>
+#include <unistd.h>
 
-inline const tenure::Name book{"book"}, chapter{"chapter"};
+#include <csignal>
+#include <iostream>
+
+namespace {
+
+const tenure::Name deploy{"deploy"};
+
+void second_process(tenure::Token first_token) {
+  const tenure::Space space = tenure::open("sqlite:ops.db");
+  const tenure::Hold hold = space.lock(deploy("prod"));  // sleeps until it is next in line
+  std::cout << "second: deploys, token is larger: " << (hold.token() > first_token) << '\n';
+  std::raise(SIGKILL);  // dies without releasing the lock
+}
+
+}  // namespace
 
 int main() {
-  const tenure::Space space = tenure::open("local:");
-  tenure::Hold reader = space.lock(book.shared());  // a reader of every book
+  std::cout << std::unitbuf << std::boolalpha;
+  const tenure::Space space = tenure::open("sqlite:ops.db");
+  tenure::Hold hold = space.lock(deploy("prod"));
 
-  std::jthread writer{[&] {  // a writer of one chapter waits its turn …
-    space.with(book(3) / chapter(7), [](const tenure::Hold&) { std::puts("chapter 7 written"); });
-  }};
-  while (space.inspect().size() < 2) std::this_thread::yield();
+  const pid_t child = fork();
+  if (child == 0) second_process(hold.token());
+  std::cout << "first:  deploys\n";
+  hold.release();  // wakes the second process, if it waits by now
+  waitpid(child, nullptr, 0);
 
-  for (const tenure::TicketInfo& info : space.inspect()) {  // … and anybody can see who waits
-    std::printf("%-16s %s, position %zu\n", info.ticket.claims.front().text().c_str(),
-                info.granted ? "holds" : "waits", info.position);
-  }
-  std::puts(space.try_lock(book(3).shared()) ? "free" : "taken");  // nobody overtakes the writer
-  reader.release();
+  hold = space.lock(deploy("prod"));  // the kernel has released the lock of the dead process
+  std::cout << "first:  deploys again\n";
 }
