@@ -17,6 +17,7 @@ function(tenure_layer name)
     target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src")
     # A plug-in may carry its own copy.
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    set_property(GLOBAL APPEND PROPERTY tenure_static_libraries ${target})
     set(scope PUBLIC)
   else()
     add_library(${target} INTERFACE)
@@ -36,18 +37,26 @@ function(tenure_layer name)
   target_compile_features(${target} ${scope} cxx_std_23)
 
   target_link_libraries(tenure_all INTERFACE ${target})
+  add_dependencies(tenure_installed ${target})
   install(TARGETS ${target} EXPORT tenure FILE_SET HEADERS)
 endfunction()
 
 # tenure_program(tenure SOURCES main.cpp ... LINK tenure::space ...)
 #
-# A program for people, in <tree>/bin (build/bin in the dev tree), installed with the library.
+# A program for people, in <tree>/bin (build/bin in the dev tree), installed with the library. It
+# looks for modules relative to itself, in the tree as in the prefix. The install step must not
+# change the RUNPATH: to make room for that, CMake puts an empty element, which means the current
+# directory, into the RUNPATH of the program in the tree.
 function(tenure_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
   _tenure_check_arguments(tenure_program)
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
   target_link_libraries(${name} PRIVATE ${arg_LINK})
+  file(RELATIVE_PATH modules "/${CMAKE_INSTALL_BINDIR}" "/${tenure_module_dir}")
+  set_target_properties(${name} PROPERTIES
+    BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/${modules}")
+  add_dependencies(tenure_installed ${name})
   install(TARGETS ${name})
 endfunction()
 
@@ -64,13 +73,15 @@ function(tenure_module name)
   target_link_libraries(${name} PRIVATE ${arg_LINK} Threads::Threads)
   target_link_options(${name} PRIVATE
     "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/module.map")
-  set_target_properties(${name} PROPERTIES PREFIX ""
-    LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib/tenure")
-  install(TARGETS ${name} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/tenure")
+  set_target_properties(${name} PROPERTIES PREFIX "" BUILD_WITH_INSTALL_RPATH ON
+    LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/${tenure_module_dir}")
+  add_dependencies(tenure_installed ${name})
+  install(TARGETS ${name} LIBRARY DESTINATION "${tenure_module_dir}")
   if(TENURE_TREE STREQUAL dev)
     # Its program has the short path, and looks beside that.
-    file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
-    file(CREATE_LINK "${PROJECT_BINARY_DIR}/lib" "${PROJECT_SOURCE_DIR}/build/lib" SYMBOLIC)
+    string(REGEX MATCH "^[^/]+" lib "${tenure_module_dir}")
+    file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/${lib}")
+    file(CREATE_LINK "${PROJECT_BINARY_DIR}/${lib}" "${PROJECT_SOURCE_DIR}/build/${lib}" SYMBOLIC)
   endif()
 endfunction()
 

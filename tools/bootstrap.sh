@@ -7,7 +7,7 @@ packages=(
   clang-19 clang-tidy-19 clang-format-19 llvm-19  # the compiler, the checks, the coverage reports
   libclang-rt-19-dev                              # sanitizers and libFuzzer
   g++                                             # the second compiler, and the standard library
-  cmake ninja-build make ccache git python3
+  cmake ninja-build make ccache git python3 pkg-config
   libboost1.81-dev                                # Asio
   nlohmann-json3-dev                              # what a session's entry says, for people
   libtbb-dev                                      # rivals in the benchmarks

@@ -1,7 +1,6 @@
 // name.hpp: names that are unique in the whole program, and the paths made from them.
 //
-//   inline const tenure::Name book{"book"}, chapter{"chapter"};   // at namespace scope, in a
-//   header
+//   inline const tenure::Name book{"book"}, chapter{"chapter"};  // at namespace scope, in a header
 //
 //   book, book()             book                every book
 //   book(3)                  book/3              one segment an argument, as Path::of has them
@@ -23,7 +22,7 @@
 //   1. Two names that live at the same time in one process and have the same text are the same
 //      definition, whichever library each is in and however those are linked.
 //   2. The registry works before and after everything else: no constructor or destructor is its
-//   own.
+//      own.
 //   3. Nothing in the registry outlives the library it came from: a name's destructor takes it out.
 //
 // Thread safety: any thread may define, use and destroy names (dlopen, dlclose) at any time.

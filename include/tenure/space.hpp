@@ -18,6 +18,7 @@
 #include "tenure/detail/backend.hpp"
 #include "tenure/locker.hpp"
 #include "tenure/store.hpp"
+#include "tenure/ticket_info.hpp"
 
 namespace tenure {
 

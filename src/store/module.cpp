@@ -1,12 +1,15 @@
 #include "store/module.hpp"
 
 #include <dlfcn.h>
+#include <link.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <system_error>
 
@@ -29,22 +32,47 @@ struct Loaded {
   }
 };
 
-void add_beside(std::vector<std::string>& all, const fs::path& file) {
-  if (file.empty()) return;
-  const fs::path up = file.parent_path().parent_path();
-  for (const char* const lib : {"lib", TENURE_LIBDIR}) {
-    std::string directory = (up / lib / "tenure").string();
-    if (std::ranges::find(all, directory) == all.end()) all.push_back(std::move(directory));
+std::vector<std::string_view> split(std::string_view list) {
+  std::vector<std::string_view> all;
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(':'), list.size());
+    if (end != 0) all.push_back(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
   }
+  return all;
 }
 
-fs::path own_object() {
+// The program or shared library that this code was linked into; null in a static program.
+const link_map* own_object() {
   Dl_info info{};
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): dladdr wants it so.
-  if (::dladdr(reinterpret_cast<const void*>(&module_version), &info) == 0) return {};
+  void* found = nullptr;
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): dladdr1 takes addresses of data.
+  const auto* const here = reinterpret_cast<const void*>(&module_version);
+  if (::dladdr1(here, &info, &found, RTLD_DL_LINKMAP) == 0) return nullptr;
+  return static_cast<const link_map*>(found);
+}
+
+// As the linker recorded it (-rpath), or empty.
+std::string_view runpath_of(const link_map& object) {
+  const char* strings = nullptr;
+  std::size_t offset = 0;
+  for (const ElfW(Dyn)* entry = object.l_ld; entry->d_tag != DT_NULL; ++entry) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the loader has made an address of it.
+    if (entry->d_tag == DT_STRTAB) strings = reinterpret_cast<const char*>(entry->d_un.d_ptr);
+    if (entry->d_tag == DT_RUNPATH || entry->d_tag == DT_RPATH) offset = entry->d_un.d_val;
+  }
+  return strings == nullptr || offset == 0 ? std::string_view{} : strings + offset;
+}
+
+// The directory of the object, for $ORIGIN. Empty in a setuid program, which a user may hard-link
+// into a directory of their own, and for a library that was loaded by a relative name, since the
+// current directory may have changed. For the program the kernel is asked: dladdr repeats argv[0].
+std::string origin_of(const link_map& object) {
+  if (::getauxval(AT_SECURE) != 0) return {};
   std::error_code error;
-  const fs::path path = fs::canonical(info.dli_fname, error);
-  return error ? fs::path{} : path;
+  fs::path file = object.l_name;
+  if (file.empty()) file = fs::read_symlink("/proc/self/exe", error);
+  return file.is_absolute() ? file.parent_path().string() : std::string{};
 }
 
 const Module& load(const std::string& file, const std::string& package) {
@@ -73,24 +101,39 @@ const Module& load(const std::string& file, const std::string& package) {
 
 const char* module_version() noexcept { return TENURE_VERSION; }
 
+std::vector<std::string> expand_runpath(std::string_view runpath, const std::string& origin) {
+  std::vector<std::string> all;
+  for (std::string_view entry : split(runpath)) {
+    std::string directory;
+    for (const std::string_view name : {"$ORIGIN", "${ORIGIN}"}) {
+      if (origin.empty() || !entry.starts_with(name)) continue;
+      directory = origin;
+      entry.remove_prefix(name.size());
+    }
+    directory += entry;
+    if (directory.starts_with('/')) all.push_back(std::move(directory));
+  }
+  return all;
+}
+
 std::vector<std::string> module_directories() {
   std::vector<std::string> all;
   if (const char* const named = ::secure_getenv("TENURE_MODULES"); named != nullptr) {
-    for (std::string_view rest = named; !rest.empty();) {
-      const std::size_t end = std::min(rest.find(':'), rest.size());
-      if (end != 0) all.emplace_back(rest.substr(0, end));
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
+    for (const std::string_view directory : split(named)) all.emplace_back(directory);
   }
-  std::error_code error;
-  add_beside(all, fs::read_symlink("/proc/self/exe", error));
-  add_beside(all, own_object());
-  all.emplace_back(TENURE_FULL_LIBDIR "/tenure");
+  if (const link_map* const own = own_object(); own != nullptr) {
+    std::ranges::move(expand_runpath(runpath_of(*own), origin_of(*own)), std::back_inserter(all));
+  }
   return all;
 }
 
 const Module& load_module(const std::string& name, const std::string& package,
                           const std::vector<std::string>& directories) {
+  if (directories.empty()) {
+    throw StoreError("no directory to search for the module " + name +
+                     ".so: link the program with the options of find_package(tenure) or " +
+                     "pkg-config, or name the module's directory in TENURE_MODULES");
+  }
   std::string tried;
   for (const std::string& directory : directories) {
     const std::string file = (fs::path{directory} / (name + ".so")).string();

@@ -6,9 +6,15 @@
 //
 // Where modules are looked for, in this order:
 //   1. the directories in TENURE_MODULES, with colons between them; not in a setuid program
-//   2. beside the running program: ../lib/tenure, and ../ with the libdir that was installed to
-//   3. the same beside the object that this code is in, where that is a shared one
-//   4. the libdir that was configured
+//   2. the RUNPATH of the program or shared library that this code was linked into
+//
+// The linker writes the RUNPATH: `$ORIGIN/../lib/tenure` into the program, so that the prefix can
+// move; the tree's module directory into its tests; the prefix's module directory into programs
+// that find_package or pkg-config helped to build (docs/install.md).
+//
+// Rejected: dlopen of the bare name, which leaves the search to the loader. The loader searches
+// LD_LIBRARY_PATH first, where an empty element means the current directory; does not report where
+// it searched; and under g++'s sanitizers uses the RUNPATH of their runtime, which calls dlopen.
 //
 // A module stays loaded: its threads and those of its libraries can't be told to go.
 //
@@ -34,6 +40,10 @@ using ModuleFunction = const Module* (*)();
 [[nodiscard]] const char* module_version() noexcept;
 
 [[nodiscard]] std::vector<std::string> module_directories();
+// The directories of a RUNPATH, with $ORIGIN replaced. Leaves out those that are relative, since
+// they depend on the current directory, and without an origin those that need one.
+[[nodiscard]] std::vector<std::string> expand_runpath(std::string_view runpath,
+                                                      const std::string& origin);
 
 // NAME.so, from the first directory that has it. Throws StoreError where none has, or where that
 // one can't be used. `package` is what to install, for people.

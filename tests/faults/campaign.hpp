@@ -3,8 +3,12 @@
 //
 //   Campaign campaign;
 //   campaign.urls = {…};                      // One a process.
-//   campaign.faults.push_back({.name = "cut", .strike = [&](Random&) { network.cut(); return
-//   Undo{}; }}); const Report report = run(campaign); EXPECT_EQ(report.wrong, "");
+//   campaign.faults.push_back({.name = "cut", .strike = [&](Random&) {
+//                                network.cut();
+//                                return Undo{};
+//                              }});
+//   const Report report = run(campaign);
+//   EXPECT_EQ(report.wrong, "");
 //   std::puts(report.text().c_str());
 //
 // Faults come from the seed, one after the other, each after a few grants or a second; all kinds

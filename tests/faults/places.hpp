@@ -1,10 +1,10 @@
 // places.hpp: what holders of a lock keep a set in, and how each keeps late writers out.
 //
-//   place   | is                        | a late writer is refused by
-//   --------+---------------------------+---------------------------------------------------------
-//   store   | a key of the lock's store  | nothing; or the hold's guard, in the apply that writes
-//   table   | a row of the same database | tenure.fence() in the transaction that writes
-//   file    | a file of its own         | Fence, which has seen the tokens of all who read or wrote
+//   place | is                         | a late writer is refused by
+//   ------+----------------------------+----------------------------------------------------------
+//   store | a key of the lock's store  | nothing; or the hold's guard, in the apply that writes
+//   table | a row of the same database | tenure.fence() in the transaction that writes
+//   file  | a file of its own          | Fence, which has seen the tokens of all who read or wrote
 //
 // A token protects only from those that it has met: who reads shows it too, or a late writer could
 // still come between that read and its write.

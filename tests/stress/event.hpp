@@ -2,17 +2,17 @@
 //
 //   TIME THREAD REQUEST KIND A B WORD CLAIM…
 //
-//   kind     | written                    | a                    | b           | word    | claims
-//   ---------+----------------------------+----------------------+-------------+---------+-------
-//   asked    | before the call            | holds it has already | max_hold    | the way | all
-//   granted  | after the call             | token                | -           | -       | -
-//   until    | after it was read          | deadline             | -           | -       | -
-//   narrowed | before the downgrade       | -                    | -           | -       | what
-//   stays lost     | as soon as the hold says so| -                    | -           | -       | -
-//   leaving  | before the release or drop | -                    | -           | way out | -
-//   left     | after it                   | 1: it was still held | -           | -       | -
-//   refused  | after the call             | -                    | -           | why     | -
-//   evicting | before the call            | token                | -           | -       | -
+//   kind     | written                     | a                    | b        | word    | claims
+//   ---------+-----------------------------+----------------------+----------+---------+-----------
+//   asked    | before the call             | holds it has already | max_hold | the way | all
+//   granted  | after the call              | token                | -        | -       | -
+//   until    | after it was read           | deadline             | -        | -       | -
+//   narrowed | before the downgrade        | -                    | -        | -       | what stays
+//   lost     | as soon as the hold says so | -                    | -        | -       | -
+//   leaving  | before the release or drop  | -                    | -        | way out | -
+//   left     | after it                    | 1: it was still held | -        | -       | -
+//   refused  | after the call              | -                    | -        | why     | -
+//   evicting | before the call             | token                | -        | -       | -
 //
 // An eviction is of anybody's ticket; its request is the worker's count of them.
 //

@@ -21,29 +21,9 @@
 
 #include "tenure/store.hpp"
 #include "tenure/ticket.hpp"
+#include "tenure/ticket_info.hpp"
 
-namespace tenure {
-
-// What inspection tells of one ticket.
-struct TicketInfo {
-  Ticket ticket;
-  bool granted = false;
-  std::size_t position = 0;       // 0: holds; 1: next in line; see rule.hpp.
-  std::vector<Token> blocked_by;  // The tickets that it waits for, earliest first.
-  // Since the request; in a local space, for a holder, since the grant. A clock costs more than a
-  // free local lock, so a hold of a local space that nobody has waited for has none, and one that
-  // was free when it was taken has the time at which the first one came to wait for it.
-  std::optional<Instant> since;
-  // Of stored spaces: until when a holder has it at most, who asked (see store.hpp), from where.
-  std::optional<Instant> deadline;
-  std::string session;
-  std::string host;
-  std::int64_t pid = 0;
-  std::string label;
-  friend bool operator==(const TicketInfo&, const TicketInfo&) = default;
-};
-
-namespace detail {
+namespace tenure::detail {
 
 struct Grant {
   void* ticket = nullptr;  // The backend's record.
@@ -160,5 +140,4 @@ class ResumeScope {
   ~ResumeScope();
 };
 
-}  // namespace detail
-}  // namespace tenure
+}  // namespace tenure::detail

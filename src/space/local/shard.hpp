@@ -4,11 +4,12 @@
 // `book/2`) do not meet, while everything from depth 2 downwards is in one shard with what is below
 // it. What is above depth 2 is in several:
 //
-//   node        | at home (the shard of the path itself)     | in another shard that has children
-//   ------------+--------------------------------------------+------------------------------------
-//   the root    | shard 0: `here`; every shard: its `below`  |
-//   depth 1     | `here`, `live_here`, `replicas`, `below`   | its `below`, and `top`: the one at
-//   home depth >= 2  | all                                        | never
+//   node       | at home (the shard of the path itself)    | in another shard that has children
+//   -----------+-------------------------------------------+-----------------------------------
+//   the root   | shard 0: `here`; every shard: its `below` |
+//   depth 1    | `here`, `live_here`, `replicas`, `below`  | its `below`, and `top`: the one at
+//              |                                           | home
+//   depth >= 2 | all                                       | never
 //
 // A child reads `top->live_here` under its own shard's lock only. A claim on the name raises that
 // and visits, with all locks held, each shard in `replicas`: so either it sees the child, or the

@@ -14,8 +14,7 @@
 // barrier (membarrier). That is
 //
 //   - whoever takes the lean away, between `bias_ = 0` and reading `inside_`: the thread that had
-//   it
-//     either sees that, or is seen inside;
+//     it either sees that, or is seen inside;
 //   - whoever goes to sleep, between saying so in `sleepers_` and looking at `word_` once more: the
 //     thread that gives it back either sees the sleeper, or its store is seen.
 //

@@ -1,8 +1,8 @@
 // row.hpp: what is written at a claim's key: JSON, so that any SQLite tool can read it.
 //
 // The first claim's entry has the whole ticket:
-//   {"session":"16
-//   digits","request":7,"claims":[["book/3"],["shelf","shared"],["api","permits",3]],
+//   {"session":"16 digits","request":7,
+//    "claims":[["book/3"],["shelf","shared"],["api","permits",3]],
 //    "owner":"job-7","label":"deploy","since":NS,"max_hold":NS,"deadline":NS,"evicted":true,
 //    "number":N}
 // and those of further claims say where that is:

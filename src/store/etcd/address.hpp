@@ -3,13 +3,13 @@
 //   etcd://[user[:password]@]host[:port][,host[:port]…][/prefix][?name=value&…]
 //   etcds://… the same with TLS
 //
-//   tls=yes        as etcds
-//   ca=FILE        who signed the servers' certificates (PEM); else those the system trusts
-//   cert=FILE      this client's certificate, and
-//   key=FILE       its key: mutual TLS
-//   user=, password=  instead of those before the host
+//   tls=yes             as etcds
+//   ca=FILE             who signed the servers' certificates (PEM); else those the system trusts
+//   cert=FILE           this client's certificate, and
+//   key=FILE            its key: mutual TLS
+//   user=, password=    instead of those before the host
 //   password_file=FILE  whose first line is the password
-//   timeout=5s     how long one call may take, all endpoints together (ms, s)
+//   timeout=5s          how long one call may take, all endpoints together (ms, s)
 //
 // Without a port it is 2379; without a prefix it is "tenure". Bytes that mean something in a URL
 // are written as %XX.

@@ -91,6 +91,13 @@ TEST(EtcdModule, OneThatIsNotThereSaysWhatToInstall) {
   EXPECT_TRUE(contains(text, "TENURE_MODULES")) << text;
 }
 
+TEST(EtcdModule, AProgramWithoutARunpathSaysHowToLinkIt) {
+  const auto text = message_of<StoreError>(
+      [] { static_cast<void>(stores::load_module("tenure_nothing", "the package", {})); });
+  EXPECT_TRUE(contains(text, "no directory to search for the module tenure_nothing.so")) << text;
+  EXPECT_TRUE(contains(text, "pkg-config")) << text;
+}
+
 TEST(EtcdModule, OneOfAnotherReleaseIsRefused) {
   const auto text = message_of<StoreError>([] {
     static_cast<void>(stores::load_module("tenure_foreign_module", "the package",
@@ -114,11 +121,18 @@ TEST(EtcdModule, ThePlacesAreAskedInOrder) {
   ASSERT_EQ(::setenv("TENURE_MODULES", "/first::/second", 1), 0);
   const std::vector<std::string> all = stores::module_directories();
   ::unsetenv("TENURE_MODULES");
-  ASSERT_GE(all.size(), 4U);
-  EXPECT_EQ(all[0], "/first");
-  EXPECT_EQ(all[1], "/second");
-  EXPECT_EQ(all[2], std::filesystem::path{directory_of_tests()}.parent_path() / "lib/tenure");
-  EXPECT_TRUE(all.back().ends_with("/tenure"));
+  const auto tree = std::filesystem::path{directory_of_tests()}.parent_path();
+  EXPECT_EQ(all, (std::vector<std::string>{"/first", "/second", tree / "lib/tenure"}));
+}
+
+TEST(EtcdModule, ARunpathStartsAtTheObjectAndNeverAtTheCurrentDirectory) {
+  const std::vector<std::string> moved{"/fixed", "/moved/bin/../lib", "/moved/bin"};
+  EXPECT_EQ(stores::expand_runpath("/fixed:$ORIGIN/../lib:${ORIGIN}", "/moved/bin"), moved);
+  EXPECT_EQ(stores::expand_runpath("::lib:./lib:/fixed:", "/o"),
+            std::vector<std::string>{"/fixed"});
+  EXPECT_EQ(stores::expand_runpath("/fixed:$ORIGIN/../lib", ""),
+            std::vector<std::string>{"/fixed"});
+  EXPECT_TRUE(stores::expand_runpath("", "/o").empty());
 }
 
 }  // namespace

@@ -2,8 +2,7 @@
 //
 //   PREFIX 0 'h'      the head: stamp(revision) stamp(time), by every apply that puts anything
 //   PREFIX 0 'h' 't'  the tail: stamp(time), by every apply that only removes: etcd's revision of
-//   it
-//                     is what counts (numbers.hpp), and the time is that apply's own
+//                     it is what counts (numbers.hpp), and the time is that apply's own
 //   PREFIX 0 'k' KEY  an entry: stamp(changed) stamp(created) VALUE
 //   PREFIX 0 'm' ID   a session's mark: under its lease, so etcd removes it when the lease ends
 //

@@ -18,7 +18,7 @@
 //
 //   several  if   the guards hold
 //            then of s1 < s2 < … the first that is larger than the head: found by halves, each a
-//                 nested transaction; those keys are as they were last seen: writes, head = it
+//                 nested transaction; those keys are as they were last seen: writes, head = it,
 //                 reads
 //            else read the head, reads                            (not committed)
 //

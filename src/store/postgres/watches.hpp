@@ -4,8 +4,9 @@
 //   armed --- told, its time, a death, a reconnect ---> ready --- service thread ---> running
 //     '---- destroyed --------------------------------------'---> gone
 //
-//   deaf ---- somebody watches ----> listening ---- nobody has for a while, connection lost --->
-//   deaf
+//   deaf ---- somebody watches ---------------------------> listening
+//     ^                                                         |
+//     '---- nobody has for a while, connection lost ------------'
 //
 // While it listens it holds the advisory lock that makes writers notify (statements.hpp), and so
 // knows of every change after `known_from_`: the last ones are in recent_. A watch of what is later

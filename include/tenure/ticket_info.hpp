@@ -1,0 +1,36 @@
+// ticket_info.hpp: what Space::inspect() tells of one ticket: its place in the queue, what it waits
+// for, and in a stored space the process that asked.
+//
+// Thread safety: a value.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tenure/store.hpp"
+#include "tenure/ticket.hpp"
+
+namespace tenure {
+
+struct TicketInfo {
+  Ticket ticket;
+  bool granted = false;
+  std::size_t position = 0;       // 0: holds; 1: next in line; see rule.hpp.
+  std::vector<Token> blocked_by;  // The tickets that it waits for, earliest first.
+  // Since the request; in a local space, for a holder, since the grant. A clock costs more than a
+  // free local lock, so a hold of a local space that nobody has waited for has none, and one that
+  // was free when it was taken has the time at which the first one came to wait for it.
+  std::optional<Instant> since;
+  // Of stored spaces: until when a holder has it at most, who asked (see store.hpp), from where.
+  std::optional<Instant> deadline;
+  std::string session;
+  std::string host;
+  std::int64_t pid = 0;
+  std::string label;
+  friend bool operator==(const TicketInfo&, const TicketInfo&) = default;
+};
+
+}  // namespace tenure
