@@ -12,6 +12,11 @@ add_library(tenure_all INTERFACE)
 add_library(tenure::tenure ALIAS tenure_all)
 set_target_properties(tenure_all PROPERTIES EXPORT_NAME tenure)
 
+# A Name records the source location of its definition; without the map that is an absolute path.
+if(CMAKE_BUILD_TYPE STREQUAL Release)
+  add_compile_options("-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=")
+endif()
+
 # All that has to be built before `cmake --install`.
 add_custom_target(tenure_installed)
 
