@@ -185,10 +185,10 @@ void print(const BenchOptions& options, const std::string& url, const ClientFigu
     fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     return;
   }
-  fmt::print("{}: {}, clients {}, processes {}, keys {}, {} s\n", printable(url),
+  fmt::print("{}: mode {}, clients {}, processes {}, keys {}, {} s\n", printable(url),
              name_of(options.mode), options.clients, options.processes, options.keys, seconds);
-  fmt::print("  {:<9} {:>10}  {:>10.0f} a second\n", "locks", sum.operations, rate);
-  fmt::print("  {:<9} {:>10} {:>10} {:>10} {:>10}\n", "", "p50", "p99", "p99.9", "most");
+  fmt::print("  {:<9} {:>10}  {:>10.0f} per second\n", "locks", sum.operations, rate);
+  fmt::print("  {:<9} {:>10} {:>10} {:>10} {:>10}\n", "", "p50", "p99", "p99.9", "max");
   const auto row = [](std::string_view name, const Histogram& times) {
     if (times.count() == 0) return;
     fmt::print("  {:<9} {:>10} {:>10} {:>10} {:>10}\n", name, precise_text(times.percentile(0.5)),

@@ -17,7 +17,8 @@ namespace tenure::cli {
 namespace {
 
 struct Definitions {
-  CLI::App app{"Tenure: who holds what, for how long, and who is next.", "tenure"};
+  CLI::App app{"Tenure: locks for commands. Who holds what, for how long, and who is next.",
+               "tenure"};
   Raw raw;
 };
 
@@ -39,8 +40,8 @@ void value(CLI::App* app, const std::string& name, std::string& to, const std::s
 
 void space(CLI::App* app, Definitions& in) {
   value(app, "--space", in.raw.space, "URL",
-        "The space: sqlite:FILE, postgres://HOST/DATABASE or etcd://HOST; without it TENURE_SPACE, "
-        "then a file of this user");
+        "Where the locks are: sqlite:FILE, postgres://HOST/DATABASE or etcd://HOST (default: "
+        "$TENURE_SPACE, or else a file of this user)");
 }
 
 void json(CLI::App* app, Definitions& in) {
@@ -49,74 +50,92 @@ void json(CLI::App* app, Definitions& in) {
 
 void define_run(Definitions& in) {
   CLI::App* const app = command(in, "run", "Run a command while holding a lock");
-  app->add_option("PATH", in.raw.paths, "What to lock; several are granted together")
+  app->add_option(
+         "PATH", in.raw.paths,
+         "What to lock, such as deploy/prod; several paths are locked together or not at all")
       ->check(refuse_nothing)
       ->required();
-  app->add_flag("--shared", in.raw.shared, "Share with all others that say --shared");
-  value(app, "--group", in.raw.group, "GROUP", "Share with all others of this group");
-  value(app, "--permits", in.raw.permits, "N", "At most N at a time, all saying --permits N");
-  app->add_flag("--try", in.raw.try_only, "Do not wait");
+  app->add_flag("--shared", in.raw.shared, "Share the lock with other commands that use --shared");
+  value(app, "--group", in.raw.group, "GROUP",
+        "Share the lock with other commands of the same group");
+  value(app, "--permits", in.raw.permits, "N",
+        "Let N commands hold the lock at a time; all must use the same N");
+  app->add_flag("--try", in.raw.try_only, "Do not wait: fail if the lock is not free");
   value(app, "--timeout", in.raw.timeout, "DURATION",
-        "Wait no longer than this (500ms, 10s, 5m, 2h, 1d, 1h30m)");
+        "Wait at most this long (500ms, 10s, 5m, 2h, 1d, 1h30m)");
   value(app, "--max-hold", in.raw.max_hold, "DURATION",
-        "End the command when it has had the lock for so long");
-  value(app, "-E", in.raw.code, "CODE", "Exit status when the lock was not had in time (75)");
-  value(app, "--label", in.raw.label, "TEXT", "For people who list the locks; the command's name");
-  app->add_flag("--quiet", in.raw.quiet, "Do not say that it waits, and for whom");
+        "End the command when it has held the lock for this long");
+  value(app, "-E", in.raw.code, "CODE",
+        "Exit status if the lock was not acquired in time (default: 75)");
+  value(app, "--label", in.raw.label, "TEXT",
+        "Text to show in lists of locks (default: the command's name)");
+  app->add_flag("--quiet", in.raw.quiet,
+                "Print nothing about waiting, or about a lock that was not acquired");
   space(app, in);
 }
 
 void define_lists(Definitions& in) {
-  CLI::App* const ls = command(in, "ls", "List who holds and who waits");
-  ls->add_option("PATH", in.raw.path, "Only what touches this path")->check(refuse_nothing);
-  CLI::App* const tree = command(in, "tree", "Draw the locks as a tree");
-  tree->add_option("PATH", in.raw.path, "Only what touches this path")->check(refuse_nothing);
-  CLI::App* const show = command(in, "show", "Tell everything about the locks of a path");
-  show->add_option("PATH", in.raw.path, "At it, above it and below it")
+  CLI::App* const ls = command(in, "ls", "List who holds a lock and who waits for one");
+  ls->add_option("PATH", in.raw.path, "Only locks at this path, above it and below it")
+      ->check(refuse_nothing);
+  CLI::App* const tree = command(in, "tree", "Show the locks as a tree");
+  tree->add_option("PATH", in.raw.path, "Only locks at this path, above it and below it")
+      ->check(refuse_nothing);
+  CLI::App* const show = command(in, "show", "Show all details of the locks at a path");
+  show->add_option("PATH", in.raw.path, "The path; locks above it and below it are included")
       ->check(refuse_nothing)
       ->required();
-  CLI::App* const watch = command(in, "watch", "List, again and again, as it changes");
-  watch->add_option("PATH", in.raw.path, "Only what touches this path")->check(refuse_nothing);
+  CLI::App* const watch =
+      command(in, "watch", "Show the list of locks, and update it when it changes");
+  watch->add_option("PATH", in.raw.path, "Only locks at this path, above it and below it")
+      ->check(refuse_nothing);
   for (CLI::App* const app : {ls, tree, show}) {
     json(app, in);
     space(app, in);
   }
-  watch->add_flag("--json", in.raw.json, "Print one JSON document a line for each change");
+  watch->add_flag("--json", in.raw.json, "Print one JSON document per change, each on one line");
   space(watch, in);
 }
 
 void define_operations(Definitions& in) {
-  CLI::App* const evict = command(in, "evict", "Take a lock, or a place in line, away");
-  evict->add_option("TOKEN", in.raw.token, "As ls and show print it")->required();
-  evict->add_flag("--now", in.raw.now, "Without the second in which the holder is told");
+  CLI::App* const evict = command(in, "evict", "Take away a lock or a place in the queue");
+  evict->add_option("TOKEN", in.raw.token, "The token of the ticket, as ls and show print it")
+      ->required();
+  evict->add_flag("--now", in.raw.now,
+                  "At once, instead of one second after the holder is notified");
   json(evict, in);
   space(evict, in);
-  CLI::App* const doctor = command(in, "doctor", "Examine a space and say what to do");
+  CLI::App* const doctor = command(in, "doctor", "Check a space, and say how to fix what is wrong");
   doctor->add_flag("--new-epoch", in.raw.new_epoch,
-                   "After restoring a backup: make sure that no token is given twice");
+                   "After restoring a backup: make sure that no token is issued twice");
   json(doctor, in);
   space(doctor, in);
 }
 
 void define_bench(Definitions& in) {
-  CLI::App* const app = command(in, "bench", "Measure a space under load");
-  value(app, "--clients", in.raw.clients, "N", "Clients in all (4)");
-  value(app, "--processes", in.raw.processes, "P", "Processes that they are in (1)");
-  value(app, "--keys", in.raw.keys, "K", "Paths that they choose from (1)");
-  value(app, "--mode", in.raw.mode, "exclusive|shared|permits", "How they ask (exclusive)");
-  value(app, "--permits", in.raw.permits, "N", "How many at a time with --mode permits (2)");
-  value(app, "--seconds", in.raw.seconds, "S", "For how long (3)");
-  value(app, "--hold", in.raw.hold, "DURATION", "How long each holds (0s)");
+  CLI::App* const app = command(in, "bench", "Measure how fast a space is under load");
+  value(app, "--clients", in.raw.clients, "N", "Number of clients (default: 4)");
+  value(app, "--processes", in.raw.processes, "P",
+        "Number of processes that run the clients (default: 1)");
+  value(app, "--keys", in.raw.keys, "K", "Number of paths that the clients lock (default: 1)");
+  value(app, "--mode", in.raw.mode, "exclusive|shared|permits",
+        "How the clients lock (default: exclusive)");
+  value(app, "--permits", in.raw.permits, "N",
+        "Holders at a time with --mode permits (default: 2)");
+  value(app, "--seconds", in.raw.seconds, "S", "Seconds to measure (default: 3)");
+  value(app, "--hold", in.raw.hold, "DURATION",
+        "How long each client holds the lock (default: 0s)");
   json(app, in);
   value(app, "--space", in.raw.space, "URL",
-        "The space: any, memory: and local: too; without it a temporary file");
+        "Any space, including memory: and local: (default: a temporary SQLite file)");
 }
 
 void define_rest(Definitions& in) {
-  command(in, "demo", "Show what a lock space does, live, in a few seconds");
-  CLI::App* const completions = command(in, "completions", "Print completions for a shell");
+  command(in, "demo", "Show locks at work, live, in a few seconds");
+  CLI::App* const completions =
+      command(in, "completions", "Print the completion script of a shell");
   completions->add_option("SHELL", in.raw.shell, "bash, zsh or fish")->required();
-  command(in, "man", "Print the manual page, for man -l -");
+  command(in, "man", "Print the manual page; read it with: tenure man | man -l -");
   CLI::App* const contender = command(in, "demo-contender", "");
   contender->group("");
   contender->add_option("URL", in.raw.space)->required();
@@ -162,8 +181,10 @@ ManualCommand manual_command(const CLI::App& app) {
     }
   }
   if (out.name == "run") {
-    out.arguments.push_back(
-        {.name = "-- COMMAND", .text = "What to run", .required = true, .many = true});
+    out.arguments.push_back({.name = "-- COMMAND",
+                             .text = "The command to run while the lock is held",
+                             .required = true,
+                             .many = true});
   }
   return out;
 }
@@ -189,8 +210,9 @@ std::string subcommand_of(const CLI::App& app) {
 std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   if (const std::vector<std::string> rest = app.remaining(true); !rest.empty()) {
     const std::string first = printable(rest.front());
-    if (first.starts_with('-')) return "unknown option " + first;
-    return (app.get_subcommands().empty() ? "unknown command " : "unexpected argument ") + first;
+    if (first.starts_with('-')) return fmt::format("unknown option '{}'", first);
+    const bool command = app.get_subcommands().empty();
+    return fmt::format("{} '{}'", command ? "unknown command" : "unexpected argument", first);
   }
   const std::string_view what = error.what();
   const std::string_view subject = what.substr(0, what.find_first_of(": "));

@@ -60,30 +60,32 @@ def demo(program):
     def scene(title):
         return out[out.index(title):].split("\n\n")[0]
 
-    readers = re.findall(r"[┃┊] book/3\S*|done", scene("Readers share"))
+    readers = re.findall(r"[┃┊] book/3\S*|released", scene("1. Readers share"))
     assert readers == ["┃ book/3:shared", "┃ book/3:shared", "┊ book/3", "┊ book/3:shared",
-                       "done", "done", "┃ book/3", "done", "┃ book/3:shared", "done"], readers
-    tree = re.findall(r"[┃┊] [a-z]\S*", scene("A claim covers"))
+                       "released", "released", "┃ book/3", "released", "┃ book/3:shared",
+                       "released"], readers
+    tree = re.findall(r"[┃┊] [a-z]\S*", scene("2. A lock covers"))
     assert tree[:4] == ["┃ book", "┊ book/3", "┊ book/4", "┃ magazine"], tree
     assert sorted(tree[4:]) == ["┃ book/3", "┃ book/4"], tree
-    permits = re.findall(r"[┃┊] api\S+|done", scene("Two permits"))
+    permits = re.findall(r"[┃┊] api\S+|released", scene("3. Two permits"))
     hold, wait = "┃ api:permits(2)", "┊ api:permits(2)"
-    assert permits[:8] == [hold, hold, wait, wait, "done", hold, "done", hold], permits
-    deadlock = " ".join(scene("Two owners").split())
-    assert re.search(r"deadlock: bob \(book/1, ticket \d+\) waits for ann \(book/1, ticket \d+\), "
-                     r"ann \(book/2, ticket \d+\) waits for bob", deadlock), deadlock
-    evicted = re.findall(r"[┃┊] book/9|evicted|done", scene("An operator"))
+    assert permits[:8] == [hold, hold, wait, wait, "released", hold, "released", hold], permits
+    deadlock = " ".join(scene("4. A deadlock").split())
+    assert re.search(r"deadlock: Bob \(book/1, ticket \d+\) waits for Ann \(book/1, ticket \d+\), "
+                     r"Ann \(book/2, ticket \d+\) waits for Bob", deadlock), deadlock
+    evicted = re.findall(r"[┃┊] book/9|evicted|released", scene("5. An operator"))
     assert evicted[:6] == ["┃ book/9", "┊ book/9", "┊ book/9", "evicted", "┃ book/9",
-                           "done"], evicted
-    assert "10000 of 10000 in line went through in order" in out
-    processes = scene("Four processes")
+                           "released"], evicted
+    assert "10000 of 10000 got the lock in order" in out
+    processes = scene("7. Four processes")
     assert re.findall(r"[┃┊] deploy/prod", processes) == ["┃ deploy/prod"] + 3 * ["┊ deploy/prod"]
     pids = re.findall(r"process (\d+) +[┃┊]", processes)
-    killed = re.findall(r"process (\d+) +SIGKILL; process (\d+) has the lock [\d.]+ (?:µs|ms|s) "
-                        r"later", processes)
+    killed = re.findall(r"process (\d+) +killed by SIGKILL; process (\d+) got the lock [\d.]+ "
+                        r"(?:µs|ms|s) later", processes)
     assert killed == list(zip(pids, pids[1:])), processes
     assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
-    assert out.endswith("\nRead on in docs/cli.md and examples/README.md\n")
+    assert out.endswith("\nRead on: docs/cli.md for the command line, examples/README.md for the "
+                        "library\n")
 
 
 def demo_colours(program):
@@ -98,27 +100,27 @@ def no_command(program):
 
 
 def bad_command(program):
-    refused(program, ["dmeo"], "unknown command dmeo")
+    refused(program, ["dmeo"], "unknown command 'dmeo'")
 
 
 def bad_option(program):
-    refused(program, ["--loud"], "unknown option --loud")
-    refused(program, ["demo", "--loud"], "unknown option --loud", "demo ")
+    refused(program, ["--loud"], "unknown option '--loud'")
+    refused(program, ["demo", "--loud"], "unknown option '--loud'", "demo ")
     refused(program, ["run", "a", "--shared", "--permits", "2", "--", "true"],
-            "choose one of --shared, --group and --permits", "run ")
+            "use only one of --shared, --group and --permits", "run ")
     refused(program, ["run", "a", "--try", "--timeout", "1s", "--", "true"],
-            "choose one of --try and --timeout", "run ")
+            "use only one of --try and --timeout", "run ")
 
 
 def bad_argument(program):
-    refused(program, ["demo", "now"], "unexpected argument now", "demo ")
+    refused(program, ["demo", "now"], "unexpected argument 'now'", "demo ")
     refused(program, ["run", "--", "true"], "no PATH given", "run ")
-    refused(program, ["run", "a"], "no command given: write it behind --", "run ")
-    refused(program, ["run", "a", "--"], "no command given: write it behind --", "run ")
+    refused(program, ["run", "a"], "no command given: put it after --", "run ")
+    refused(program, ["run", "a", "--"], "no command given: put it after --", "run ")
     refused(program, ["show"], "no PATH given", "show ")
     refused(program, ["evict", "first"],
             "TOKEN takes a number from 1 to 18446744073709551615, not 'first'", "evict ")
-    refused(program, ["completions", "csh"], "completions are for bash, zsh or fish",
+    refused(program, ["completions", "csh"], "SHELL must be bash, zsh or fish, not 'csh'",
             "completions ")
 
 
@@ -130,39 +132,41 @@ def bad_value(program):
     refused(program, ["run", "a", "-E", "256", "--", "true"],
             "-E takes a number from 0 to 255, not '256'", "run ")
     refused(program, ["run", "a", "--label", "x" * 257, "--", "true"],
-            "--label takes at most 256 bytes", "run ")
-    refused(program, ["bench", "--mode", "loud"], "--mode is exclusive, shared or permits",
-            "bench ")
-    refused(program, ["bench", "--processes", "9"], "more --processes than --clients", "bench ")
+            "--label is longer than 256 bytes: shorten it", "run ")
+    refused(program, ["bench", "--mode", "loud"],
+            "--mode must be exclusive, shared or permits, not 'loud'", "bench ")
+    refused(program, ["bench", "--processes", "9"],
+            "--processes must not be greater than --clients", "bench ")
 
 
 def bad_path(program):
     refused(program, ["ls", "a//b"],
-            'bad path "a//b" at byte 2: an empty segment is written ""', "ls ")
+            'bad path "a//b" at byte 2: this segment is empty: remove a slash, or write "" for an '
+            "empty segment", "ls ")
     done = run(program, "run", "a b\x1b[2J", "--", "true")
-    assert done.returncode == 2 and "at byte 1: a space is written %20" in done.stderr, done
+    assert done.returncode == 2 and "at byte 1: write a space as %20" in done.stderr, done
     assert ESCAPE not in done.stderr, done
 
 
 def durations(program):
     def bad(text, why):
         refused(program, ["run", "a", "--timeout", text, "--", "true"],
-                f"--timeout: '{text}' is no duration: {why}", "run ")
+                f"--timeout: '{text}' is not a duration: {why}", "run ")
 
     units = "use ms, s, m, h or d"
-    example = "write something like 500ms, 10s, 5m, 2h, 1d or 1h30m"
+    example = "write for example 500ms, 10s, 5m, 2h, 1d or 1h30m"
     bad("10", f"'10' has no unit; {units}")
     bad("5y", f"unknown unit 'y'; {units}")
     bad("1.5s", f"unknown unit '.'; {units}")
     bad("s", example)
     bad("-5s", f"{example}")
-    bad("30m1h", "larger units come first, and each only once")
-    bad("1s1s", "larger units come first, and each only once")
-    bad("36526d", "the longest is a hundred years")
-    bad("36525d1ms", "the longest is a hundred years")
-    bad("99999999999999999999999s", "the longest is a hundred years")
+    bad("30m1h", "put larger units first, and use each unit once")
+    bad("1s1s", "put larger units first, and use each unit once")
+    bad("36526d", "the maximum is 100 years")
+    bad("36525d1ms", "the maximum is 100 years")
+    bad("99999999999999999999999s", "the maximum is 100 years")
     refused(program, ["run", "a", "--max-hold", "0s", "--", "true"],
-            "--max-hold must be longer than nothing", "run ")
+            "--max-hold must be greater than zero", "run ")
     # What is right gets as far as the command, which is missing.
     for text in ("0s", "500ms", "10s", "5m", "2h", "1d", "1h30m", "1d2h3m4s5ms", "36525d"):
         done = run(program, "run", "a", "--timeout", text, "--", "/no/such/command")

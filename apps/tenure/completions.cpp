@@ -130,7 +130,8 @@ std::string zsh_case(const ManualCommand& command) {
   std::string out = fmt::format("    {})\n      _arguments -s \\\n", command.name);
   for (const ManualOption& option : command.options) out += zsh_option(option);
   if (command.name == "run")
-    return out + "        '(-)--[the command]' '*:::command:_normal'\n      ;;\n";
+    return out +
+           "        '(-)--[end of options; the command follows]' '*:::command:_normal'\n      ;;\n";
   if (command.name == "completions") return out + "        '1:shell:(bash zsh fish)'\n      ;;\n";
   return out + "        '*: :'\n      ;;\n";
 }

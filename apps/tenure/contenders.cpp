@@ -86,11 +86,11 @@ class Contender {
     std::int64_t stamp = 0;
     const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(patience);
     if (::poll(&wait, 1, static_cast<int>(limit.count())) != 1) {
-      throw Error("a process of the demonstration did not get its lock");
+      throw Error("a process of the demo did not get its lock within 10 s");
     }
     const ssize_t size = ::read(output_.get(), text.data(), text.size());
     if (size <= 0 || std::from_chars(text.data(), text.data() + size, stamp).ec != std::errc{}) {
-      throw Error("a process of the demonstration failed");
+      throw Error("a process of the demo ended without getting its lock");
     }
     return stamp;
   }
@@ -121,7 +121,7 @@ class Contender {
 void wait_until_in_line(const Space& space, const Path& path, std::size_t tickets) {
   const Clock::time_point end = Clock::now() + patience;
   while (space.inspect(path).size() < tickets) {
-    if (Clock::now() > end) throw Error("a process of the demonstration did not get in line");
+    if (Clock::now() > end) throw Error("a process of the demo did not join the queue within 10 s");
     std::this_thread::sleep_for(1ms);
   }
 }
@@ -129,8 +129,13 @@ void wait_until_in_line(const Space& space, const Path& path, std::size_t ticket
 }  // namespace
 
 void show_contenders(const Terminal& terminal) {
-  fmt::print("\n{}\n",
-             terminal.paint(Style::bold, "Four processes, one file; the holder is killed"));
+  fmt::print(
+      "\n{}\n{}\n",
+      terminal.paint(Style::bold, "7. Four processes, one file; the holder is killed"),
+      wrap("Four processes ask for deploy/prod in one SQLite file. Then the holder dies, without a "
+           "chance to release anything. The kernel notices, so the next process gets the lock "
+           "within milliseconds: no timeout, and no lock is left behind.",
+           78, "  "));
   const Scratch scratch;
   const std::string url = "sqlite:" + scratch.path() + "/demo.db";
   const Path path = Path::of("deploy", "prod");
@@ -148,8 +153,8 @@ void show_contenders(const Terminal& terminal) {
   for (std::size_t i = 0; i + 1 < count; ++i) {
     const std::int64_t struck = line[i]->strike();
     const std::int64_t had = line[i + 1]->wait_for_lock();
-    fmt::print("  process {:<8} {}; process {} has the lock {} later\n", line[i]->pid(),
-               terminal.paint(Style::red, "SIGKILL"), line[i + 1]->pid(),
+    fmt::print("  process {:<8} {}; process {} got the lock {} later\n", line[i]->pid(),
+               terminal.paint(Style::red, "killed by SIGKILL"), line[i + 1]->pid(),
                precise_text(std::chrono::nanoseconds{had - struck}));
     (void)std::fflush(stdout);
     line[i]->leave();

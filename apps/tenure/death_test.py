@@ -98,7 +98,7 @@ def minder_killed(space):
     after = next_in_line(space, pids)
     os.kill(minder_of(process), signal.SIGKILL)
     status, _, error = finish(process)
-    assert status == 137 and "minds the command" in error, (status, error)
+    assert status == 137 and "supervises the command" in error, (status, error)
     assert finish(after) == (0, "\n", "")
 
 
@@ -132,7 +132,7 @@ def evicted(space):
         assert space.do("evict", token) == (0, "", "")
         status, _, error = finish(process)
         assert status == 74, (status, error)
-        assert error == "tenure: the lock was lost, so the command is ended\n", error
+        assert error == "tenure: the lock was lost: ending the command\n", error
         assert finish(after) == (0, "\n", "")
         assert not any(map(is_running, pids))
 

@@ -2,10 +2,13 @@
 
 #include <fmt/core.h>
 
+#include <cerrno>
 #include <chrono>
 #include <coroutine>
 #include <cstddef>
 #include <exception>
+#include <string>
+#include <string_view>
 
 #include "contenders.hpp"
 #include "stage.hpp"
@@ -19,9 +22,13 @@ const Name magazine{"magazine"};
 const Name api{"api"};
 
 void readers_and_a_writer(const Terminal& terminal) {
-  Stage stage{terminal,
-              "Readers share; a writer waits its turn, and nobody overtakes it",
-              {"ann", "bob", "writer", "late"}};
+  Stage stage{
+      terminal,
+      "1. Readers share; a writer waits its turn, and nobody overtakes it",
+      "Ann and Bob read book/3 together (shared). Cleo writes and needs it alone, so she waits "
+      "for both. Dan wants to read too, but asked after Cleo and waits for her: a stream of "
+      "readers cannot starve a writer.",
+      {"Ann", "Bob", "Cleo", "Dan"}};
   stage.asks(0, book(3).shared());
   stage.asks(1, book(3).shared());
   stage.asks(2, book(3));
@@ -32,9 +39,13 @@ void readers_and_a_writer(const Terminal& terminal) {
 }
 
 void a_tree(const Terminal& terminal) {
-  Stage stage{terminal,
-              "A claim covers everything below it, and nothing beside it",
-              {"librarian", "reader", "second", "visitor"}};
+  Stage stage{
+      terminal,
+      "2. A lock covers everything below its path, and nothing beside it",
+      "Ann locks book, and with it every book. Bob wants book/3 and Cleo wants book/4: both "
+      "paths are below book, so both wait. Dan gets magazine at once, because that path is "
+      "beside book.",
+      {"Ann", "Bob", "Cleo", "Dan"}};
   stage.asks(0, book);
   stage.asks(1, book(3));
   stage.asks(2, book(4));
@@ -44,8 +55,10 @@ void a_tree(const Terminal& terminal) {
 
 void permits(const Terminal& terminal) {
   Stage stage{terminal,
-              "Two permits: a semaphore, first come, first served",
-              {"one", "two", "three", "four"}};
+              "3. Two permits: a semaphore, first come, first served",
+              "At most two may hold api at a time, for example to limit the load on a server. Cleo "
+              "and Dan wait; each release admits the next in the queue.",
+              {"Ann", "Bob", "Cleo", "Dan"}};
   for (std::size_t i = 0; i < 4; ++i) stage.asks(i, api.permits(2));
   stage.leaves(1);
   stage.leaves(0);
@@ -53,8 +66,11 @@ void permits(const Terminal& terminal) {
 
 void a_deadlock(const Terminal& terminal) {
   Stage stage{terminal,
-              "Two owners who would wait for each other: the second is told at once",
-              {"ann", "bob"}};
+              "4. A deadlock is an error at once, not a hang",
+              "Ann holds book/1 and waits for book/2. Bob holds book/2 and asks for book/1: both "
+              "would wait for ever. Tenure refuses Bob's request and prints the cycle. Bob still "
+              "holds book/2; when he releases it, Ann gets it.",
+              {"Ann", "Bob"}};
   stage.asks(0, book(1));
   stage.asks(1, book(2));
   stage.asks(0, book(2));
@@ -64,8 +80,10 @@ void a_deadlock(const Terminal& terminal) {
 
 void an_eviction(const Terminal& terminal) {
   Stage stage{terminal,
-              "An operator takes a lock away; the next in line has it",
-              {"stuck", "next", "after"}};
+              "5. An operator can take a lock away",
+              "Ann never releases book/9. An operator evicts her ('tenure evict'): Ann is notified "
+              "that her lock is lost, and Bob, the first in the queue, gets it.",
+              {"Ann", "Bob", "Cleo"}};
   stage.asks(0, book(9));
   stage.asks(1, book(9));
   stage.asks(2, book(9));
@@ -105,17 +123,45 @@ void coroutines(const Terminal& terminal) {
   const auto start = std::chrono::steady_clock::now();
   first.release();
   const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - start;
-  fmt::print("\n{}\n", terminal.paint(Style::bold, "Coroutines wait without a thread"));
-  fmt::print("  {} of {} in line went through {} in {:.0f} µs: {:.2f} µs a hand-off\n",
-             line.through, count, line.in_order ? "in order" : "OUT OF ORDER", time.count(),
+  fmt::print("\n{}\n{}\n", terminal.paint(Style::bold, "6. Coroutines wait without a thread"),
+             wrap("Many coroutines wait for book/3 on a single thread. One release starts a chain: "
+                  "each gets the lock, releases it, and so passes it on to the next.",
+                  78, "  "));
+  fmt::print("  {} of {} got the lock {}, in {:.0f} µs: {:.2f} µs per hand-off\n", line.through,
+             count, line.in_order ? "in order" : "OUT OF ORDER", time.count(),
              time.count() / static_cast<double>(count));
+}
+
+// By the name that the program was started with, so that the commands can be copied.
+void what_next(const Terminal& terminal) {
+  constexpr std::size_t longest = 24;  // More would not fit into 80 columns.
+  std::string program = printable(program_invocation_name);
+  if (width(program) > longest) program = "tenure";
+  const std::string holds = program + " run deploy/prod -- sleep 60";
+  fmt::print("\n{}\n", terminal.paint(Style::bold, "One rule decides all of this"));
+  fmt::print("  A request is granted as soon as no earlier request conflicts with it.\n");
+  fmt::print("\n{}\n", terminal.paint(Style::bold, "Try it yourself, in three terminals"));
+  const auto line = [left = holds.size()](std::string_view command, std::string_view text) {
+    fmt::print("  {:<{}}  {}\n", command, left, text);
+  };
+  line(holds, "holds the lock for 60 s");
+  line(program + " run deploy/prod -- date", "waits, then runs");
+  line(program + " ls", "lists holder and waiter");
+  fmt::print("\nRead on: docs/cli.md for the command line, examples/README.md for the library\n");
 }
 
 }  // namespace
 
 int demo(const Terminal& terminal) {
-  fmt::print("{} holds   {} waits   times: microseconds since the scene began\n",
-             terminal.paint(Style::green, "┃"), terminal.paint(Style::yellow, "┊"));
+  fmt::print(
+      "{}\n\n",
+      wrap("Tenure grants locks on paths such as book/3, in the order of the requests. Seven "
+           "short scenes show how; everything you see happens now, on this machine.",
+           78, ""));
+  fmt::print(
+      "How to read a scene: one column per thread, one row per event, the time in\n"
+      "microseconds (µs) since the scene began.   {} holds a lock   {} waits for one\n",
+      terminal.paint(Style::green, "┃"), terminal.paint(Style::yellow, "┊"));
   readers_and_a_writer(terminal);
   a_tree(terminal);
   permits(terminal);
@@ -123,9 +169,7 @@ int demo(const Terminal& terminal) {
   an_eviction(terminal);
   coroutines(terminal);
   show_contenders(terminal);
-  fmt::print(
-      "\nShown: order, trees, permits, deadlock, eviction, death of a process."
-      "\nRead on in docs/cli.md and examples/README.md\n");
+  what_next(terminal);
   return 0;
 }
 

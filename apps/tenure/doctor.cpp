@@ -58,17 +58,16 @@ void examine_file(const SpaceChoice& choice, Report& report) {
   const std::string directory = slash.substr(0, slash.rfind('/') + 1);
   if ((mode & 0002U) != 0) {
     report.problems.emplace_back(
-        "every user of this machine may write the file, and so take any lock "
-        "away: chmod o-w, or use a group");
+        "every user of this machine can write to the file, and so remove any lock: run "
+        "chmod o-w, or give access to a group");
   }
   if (::access(directory.c_str(), W_OK) != 0) {
     report.problems.emplace_back(
-        "the file's directory can't be written by this user, and the files "
-        "beside it must be made there: give write permission");
+        "this user cannot write to the directory of the file, but must create files there: "
+        "grant write permission");
   }
   if (status.st_uid != ::geteuid() && (mode & 0060U) != 0060U) {
-    report.notes.emplace_back(
-        "the file belongs to another user and has no group that may write it");
+    report.notes.emplace_back("the file belongs to another user, and its group cannot write to it");
   }
 }
 
@@ -80,14 +79,13 @@ void examine_server(Report& report) {
   };
   if (is("fsync", "off")) {
     report.notes.emplace_back(
-        "the server has fsync=off: if its machine crashes, locks that are held are lost, and "
-        "tokens "
-        "may come again");
+        "the server runs with fsync=off: if its machine crashes, held locks are lost, and tokens "
+        "may be issued again");
   }
   if (is("pooler", "yes")) {
     report.notes.emplace_back(
-        "a pooler of transactions is in between: who waits reads once a second instead of being "
-        "told; a direct connection, or a pooler of sessions, hands over at once");
+        "a transaction pooler is in front of the server, so waiters poll once a second instead of "
+        "being notified; connect directly, or use a session pooler, for faster hand-offs");
   }
 }
 
@@ -97,9 +95,10 @@ void examine_clock(Store& store, Report& report) {
       std::chrono::duration_cast<std::chrono::milliseconds>(now - std::chrono::system_clock::now());
   report.facts.push_back({.name = "clock", .value = time_text(now)});
   if (std::chrono::abs(difference) > std::chrono::minutes{1}) {
-    report.notes.emplace_back(
-        "the wall clock was set since the space's clock began; deadlines do "
-        "not follow it, and need not");
+    report.notes.emplace_back(fmt::format(
+        "the clock of this machine and the clock of the space differ by {}; deadlines follow the "
+        "clock of the space, so nothing needs to be done",
+        age_text(std::chrono::abs(difference))));
   }
 }
 
@@ -159,8 +158,7 @@ void examine_sessions(Store& store, Report& report) {
   }
   if (dead != 0) {
     report.notes.emplace_back(
-        fmt::format("{} dead: whoever waits for what they held clears them; "
-                    "nothing needs to be done",
+        fmt::format("{} dead: the next waiter removes what they held; nothing needs to be done",
                     dead == 1 ? "one session is" : fmt::format("{} sessions are", dead)));
   }
 }
@@ -172,7 +170,7 @@ void examine_locking(const Space& space, Report& report) {
   const Clock::time_point start = Clock::now();
   std::optional<Hold> hold = space.try_lock(path);
   if (!hold || !hold->release()) {
-    report.problems.emplace_back(fmt::format("{} could not be locked and released", path.text()));
+    report.problems.emplace_back(fmt::format("cannot lock and release '{}'", path.text()));
     return;
   }
   report.facts.push_back({.name = "lock and release", .value = precise_text(Clock::now() - start)});
@@ -239,7 +237,8 @@ void print(const Report& report, const Terminal& terminal) {
   for (const std::string& problem : report.problems) {
     fmt::print("{} {}\n", terminal.paint(Style::red, "problem:"), printable(problem));
   }
-  if (report.problems.empty()) fmt::print("{}\n", terminal.paint(Style::green, "All is well."));
+  if (report.problems.empty())
+    fmt::print("{}\n", terminal.paint(Style::green, "No problems found."));
 }
 
 }  // namespace

@@ -33,28 +33,28 @@ std::string_view take(std::string_view& text, Wanted wanted) {
 std::expected<std::chrono::nanoseconds, std::string> parse_duration(std::string_view text) {
   using std::chrono::nanoseconds;
   const auto fail = [text](std::string_view why) {
-    return std::unexpected(fmt::format("'{}' is no duration: {}", text, why));
+    return std::unexpected(fmt::format("'{}' is not a duration: {}", text, why));
   };
   nanoseconds total{0};
   std::string_view rest = text;
   std::size_t next_unit = 0;
-  if (rest.empty()) return fail("write something like 500ms, 10s, 5m, 2h, 1d or 1h30m");
+  if (rest.empty()) return fail("write for example 500ms, 10s, 5m, 2h, 1d or 1h30m");
   while (!rest.empty()) {
     const std::string_view digits = take(rest, is_digit);
     const std::string_view name = take(rest, [](char c) { return !is_digit(c); });
-    if (digits.empty()) return fail("write something like 500ms, 10s, 5m, 2h, 1d or 1h30m");
+    if (digits.empty()) return fail("write for example 500ms, 10s, 5m, 2h, 1d or 1h30m");
     if (name.empty()) return fail(fmt::format("'{}' has no unit; use ms, s, m, h or d", digits));
     std::size_t unit = 0;
     while (unit < units.size() && units.at(unit).first != name) ++unit;
     if (unit == units.size()) {
       return fail(fmt::format("unknown unit '{}'; use ms, s, m, h or d", name));
     }
-    if (unit < next_unit) return fail("larger units come first, and each only once");
+    if (unit < next_unit) return fail("put larger units first, and use each unit once");
     next_unit = unit + 1;
     std::uint64_t count = 0;
     const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), count);
     const auto most = static_cast<std::uint64_t>((max_duration - total) / units.at(unit).second);
-    if (parsed.ec != std::errc{} || count > most) return fail("the longest is a hundred years");
+    if (parsed.ec != std::errc{} || count > most) return fail("the maximum is 100 years");
     total += units.at(unit).second * static_cast<std::int64_t>(count);
   }
   return total;

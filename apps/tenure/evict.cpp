@@ -15,7 +15,7 @@ int evict(const EvictOptions& options) {
   if (options.json) {
     fmt::print("{{\n  \"token\": \"{}\",\n  \"evicted\": {}\n}}\n", options.token.value, found);
   } else if (!found) {
-    fmt::print(stderr, "tenure: there is no ticket {}; 'tenure ls' lists them\n",
+    fmt::print(stderr, "tenure: there is no ticket with token {}; 'tenure ls' lists the tokens\n",
                options.token.value);
   }
   return found ? exit_ok : exit_failure;

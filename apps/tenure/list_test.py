@@ -119,8 +119,8 @@ def no_such_space(space):
                     ["doctor", "--new-epoch"]):
         status, out, error = space.do(*command)
         assert (status, out) == (1, ""), (command, out)
-        assert error == (f"tenure: there is no file {space.file('space.db')}: 'tenure run' makes "
-                         "it\n"), error
+        assert error == (f"tenure: there is no file '{space.file('space.db')}': 'tenure run' "
+                         "creates it\n"), error
     assert not space.file("space.db").exists()
 
 
@@ -176,7 +176,7 @@ def doctor(space):
     assert out.startswith(space.environment["TENURE_SPACE"] + "\n"), out
     assert re.search(r"^  owner +user \d+, group \d+$", out, re.MULTILINE), out
     assert re.search(r"^  lock and release +\d", out, re.MULTILINE), out
-    assert out.endswith("All is well.\n"), out
+    assert out.endswith("No problems found.\n"), out
     document = json.loads(space.do("doctor", "--json")[1])
     assert list(document) == ["space", "facts", "sessions", "problems", "notes"]
     assert document["problems"] == []
@@ -185,7 +185,7 @@ def doctor(space):
     assert all(session["alive"] for session in document["sessions"])
     space.file("space.db").chmod(0o666)
     status, out, _ = space.do("doctor")
-    assert status == 1 and "problem: every user of this machine may write" in out, (status, out)
+    assert status == 1 and "problem: every user of this machine can write" in out, (status, out)
 
 
 def doctor_finds_the_dead(space):
@@ -231,7 +231,7 @@ def bench(space):
         assert lock["count"] == document["operations"], document
         assert 0 < lock["p50"] <= lock["p99"] <= lock["p999"] <= lock["max"], document
     out = space.do("bench", "--seconds", "1", environment={"TMPDIR": str(space.directory)})[1]
-    assert re.search(r"^  locks +\d+ +\d+ a second\n +p50 +p99 +p99.9 +most\n  lock  ", out,
+    assert re.search(r"^  locks +\d+ +\d+ per second\n +p50 +p99 +p99.9 +max\n  lock  ", out,
                      re.MULTILINE), out
     temporary = [name for name in os.listdir(space.directory) if name.startswith("tenure-")]
     assert temporary == [], temporary

@@ -16,7 +16,7 @@ int ls(const LsOptions& options, const Terminal& terminal) {
   const bool on_terminal = ::isatty(STDOUT_FILENO) == 1;
   const std::size_t columns = on_terminal ? screen_size(STDOUT_FILENO).columns : 0;
   if (!snapshot.tickets.empty()) fmt::print("{}", table_text(snapshot, terminal, columns));
-  if (snapshot.tickets.empty() && on_terminal) fmt::print("Nothing is held.\n");
+  if (snapshot.tickets.empty() && on_terminal) fmt::print("There are no locks.\n");
   return exit_ok;
 }
 

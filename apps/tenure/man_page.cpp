@@ -60,57 +60,65 @@ std::string entries(std::string_view title, const std::array<Entry, size>& list)
 }
 
 constexpr std::array statuses{
-    Entry{"0", "All went well; of run: the command's own status."},
-    Entry{"1", "The space can't be used, or there is no such ticket."},
-    Entry{"2", "The command line is wrong."},
+    Entry{"0", "Success. run: the command's own exit status, whatever it is."},
+    Entry{"1",
+          "The space can't be used. evict: there is no such ticket. doctor: there is a problem."},
+    Entry{"2", "The command line is not valid."},
     Entry{"73",
-          "run: it would have waited for itself for ever: a deadlock. The circle is printed."},
+          "run: deadlock. The request would wait for a lock that it, or an outer tenure run, "
+          "holds. The message prints the cycle."},
     Entry{"74",
-          "run: the lock was lost (evicted, --max-hold, a space that was replaced) and the "
-          "command ended for it; or its place in line was taken away."},
-    Entry{"75", "run: the lock was not had in time (--try, --timeout). -E chooses another."},
-    Entry{"126", "run: the command can't be executed."},
-    Entry{"127", "run: there is no such command."},
-    Entry{"128+n", "Signal n ended the command, or the wait for the lock."},
+          "run: the lock was lost (evicted, --max-hold, the space was replaced) and the command "
+          "was ended; or the request was evicted from the queue."},
+    Entry{"75",
+          "run: the lock was not acquired in time (--try, --timeout). -E sets another status."},
+    Entry{"126", "run: the command was found, but can't be executed."},
+    Entry{"127", "run: the command was not found."},
+    Entry{"128+n", "run: signal n ended the command, or the wait for the lock."},
 };
 
 constexpr std::array variables{
-    Entry{"TENURE_SPACE", "The space, where --space is not given."},
-    Entry{"TENURE_TOKEN", "Set for a command: the fencing token of its lock. It only goes up."},
-    Entry{"TENURE_PATH", "Set for a command: what is locked; several paths with blanks between."},
+    Entry{"TENURE_SPACE", "The space to use if --space is not given."},
+    Entry{"TENURE_TOKEN",
+          "Set for the command: the fencing token of its lock. Later locks have larger tokens."},
+    Entry{"TENURE_PATH", "Set for the command: the locked paths, separated by spaces."},
     Entry{"TENURE_OWNER",
-          "Set for a command, so that tenure run inside it is known as its child: "
-          "asking for what the outer one holds is then an error at once."},
-    Entry{"XDG_STATE_HOME", "Where the file of this user is, instead of ~/.local/state."},
-    Entry{"NO_COLOR", "No colours when it is set to anything."},
+          "Set for the command: the owner of its lock. A tenure run inside the command is a child "
+          "of this owner, so waiting for a lock of the outer one is an error, not a hang."},
+    Entry{"XDG_STATE_HOME", "The directory of the default space, instead of ~/.local/state."},
+    Entry{"NO_COLOR", "If not empty, the output has no colours."},
 };
 
 constexpr std::array fields{
-    Entry{"space, now", "Of ls, tree, show, watch: its URL, and the time by its clock."},
+    Entry{"space, now", "ls, tree, show, watch: the URL of the space, and the time by its clock."},
     Entry{"tickets",
-          "In order. Each has token (a string), state (holds or waits), position (0: "
-          "holds), claims (path, mode, and group and limit where there are), owner, "
-          "session, host, pid, label, since, deadline, blocked_by (tokens)."},
-    Entry{"token, evicted", "Of evict."},
-    Entry{"space, facts, sessions, problems, notes", "Of doctor."},
+          "ls, tree, show, watch: the tickets, in the order of their tokens. Each has token (a "
+          "string), state (holds or waits), position (0: holds, 1: next), claims (each with path "
+          "and mode, and group and limit if it has them), owner, session, host, pid, label, since, "
+          "deadline and blocked_by (tokens)."},
+    Entry{"token, evicted", "evict: the token, and whether there was such a ticket."},
+    Entry{"space, facts, sessions, problems, notes", "doctor: the report."},
     Entry{"operations, per_second, lock_ns, hand_off_ns",
-          "Of bench, with what was asked for; times have count, p50, p99, p999 and max."},
+          "bench: the results, beside the options that were used. Each of the two times has count, "
+          "p50, p99, p999 and max."},
 };
 
 constexpr std::string_view about_run =
     ".SH RUNNING A COMMAND\n"
-    "Signals that reach tenure run are passed on to the command, which has its standard input and "
-    "output. With a terminal on standard input the command stays in the process group, so that "
-    "Ctrl\\-C and Ctrl\\-Z work as without tenure; otherwise it has a group of its own.\n"
+    "The command inherits the standard input, output and error of tenure run, which forwards "
+    "signals to it. If standard input is a terminal, the command stays in the process group of "
+    "tenure run, so that Ctrl\\-C and Ctrl\\-Z work as usual; otherwise the command gets its own "
+    "process group.\n"
     ".PP\n"
-    "When the lock is lost, all that the command started gets SIGTERM and, up to five seconds "
-    "later but before the lock can pass on, SIGKILL. When tenure run itself is killed, a process "
-    "that it left for that kills them at once. The lock does not pass on before they have gone: "
-    "each has the session's file open, and the kernel knows. What the command leaves behind after "
-    "it ended by itself goes on, and blocks nobody.\n"
+    "When the lock is lost, tenure sends SIGTERM to the command and to every process that it "
+    "started, and SIGKILL at most five seconds later, before the lock can pass to the next waiter. "
+    "When tenure run itself is killed, a helper process kills all of them at once. The lock passes "
+    "on only after they have ended, because each keeps the file of the session open. Processes "
+    "that still run after the command has ended by itself keep running; they block nobody.\n"
     ".PP\n"
-    "Limits: a program that closes all files or runs as another user can be outlived by the lock "
-    "when both tenure processes are killed at once; a program of another user can't be killed.\n";
+    "Limits: tenure can't kill processes of another user. If both tenure run and its helper are "
+    "killed at once, the lock does not wait for a process that has closed the file of the "
+    "session.\n";
 
 constexpr std::string_view examples =
     ".SH EXAMPLES\n.nf\n"
@@ -126,7 +134,7 @@ constexpr std::string_view examples =
 std::string manual_page(const Manual& manual, std::string_view version) {
   std::string out = fmt::format(
       ".TH TENURE 1 \"\" \"tenure {}\" \"User Commands\"\n"
-      ".SH NAME\ntenure \\- locks for processes: who holds what, for how long, and who is next\n"
+      ".SH NAME\ntenure \\- locks for commands: who holds what, for how long, and who is next\n"
       ".SH SYNOPSIS\n",
       version);
   for (const ManualCommand& command : manual.commands) {
@@ -141,8 +149,8 @@ std::string manual_page(const Manual& manual, std::string_view version) {
   out += entries("ENVIRONMENT", variables);
   out += entries("JSON", fields);
   out +=
-      ".SH FILES\n.TP\n\\fB~/.local/state/tenure/tenure.db\\fR\nThe space of this user, where "
-      "none is named. It excludes only this user's processes.\n";
+      ".SH FILES\n.TP\n\\fB~/.local/state/tenure/tenure.db\\fR\nThe default space, used without "
+      "--space or TENURE_SPACE. Its locks exclude only processes of this user.\n";
   return out.append(examples);
 }
 

@@ -80,7 +80,7 @@ std::string help_text(const Manual& manual) {
     rows.push_back({.left = command.name, .text = command.summary});
   return fmt::format("{}\nUsage: tenure COMMAND [OPTIONS]\n{}{}\n", manual.summary,
                      section("Commands:", rows), section("Options:", rows_of(manual.options))) +
-         "'tenure COMMAND --help' says more about a command, 'tenure man' everything.\n";
+         "'tenure COMMAND --help' describes one command, 'tenure man' prints the manual.\n";
 }
 
 std::string help_text(const ManualCommand& command) {

@@ -50,7 +50,7 @@ std::chrono::nanoseconds duration_of(std::string_view option, std::string_view t
 Mode mode_of(const Raw& raw) {
   const auto given = [](const std::string& text) { return text.empty() ? 0 : 1; };
   if ((raw.shared ? 1 : 0) + given(raw.group) + given(raw.permits) > 1) {
-    throw UsageError("choose one of --shared, --group and --permits");
+    throw UsageError("use only one of --shared, --group and --permits");
   }
   if (raw.shared) return Mode::shared();
   if (!raw.permits.empty()) {
@@ -64,22 +64,22 @@ RunOptions run_options(const Raw& raw, std::vector<std::string> command_line) {
   RunOptions out;
   out.space = raw.space;
   if (raw.paths.size() > max_paths) {
-    throw UsageError(fmt::format("at most {} paths at a time", max_paths));
+    throw UsageError(fmt::format("too many paths: use at most {}", max_paths));
   }
   for (const std::string& text : raw.paths) out.paths.push_back(path_of(text));
   out.mode = mode_of(raw);
   out.try_only = raw.try_only;
   if (!raw.timeout.empty()) out.timeout = duration_of("--timeout", raw.timeout);
-  if (raw.try_only && out.timeout) throw UsageError("choose one of --try and --timeout");
+  if (raw.try_only && out.timeout) throw UsageError("use only one of --try and --timeout");
   if (!raw.max_hold.empty()) {
     out.max_hold = duration_of("--max-hold", raw.max_hold);
-    if (out.max_hold->count() == 0) throw UsageError("--max-hold must be longer than nothing");
+    if (out.max_hold->count() == 0) throw UsageError("--max-hold must be greater than zero");
   }
   if (!raw.code.empty()) out.not_in_time = number_of("-E", raw.code, 0, 255);
   if (raw.label.size() > max_label) {
-    throw UsageError(fmt::format("--label takes at most {} bytes", max_label));
+    throw UsageError(fmt::format("--label is longer than {} bytes: shorten it", max_label));
   }
-  if (command_line.empty()) throw UsageError("no command given: write it behind --");
+  if (command_line.empty()) throw UsageError("no command given: put it after --");
   out.label = raw.label;
   out.quiet = raw.quiet;
   out.command = std::move(command_line);
@@ -112,9 +112,10 @@ BenchOptions bench_options(const Raw& raw) {
   count("--clients", raw.clients, max_clients, out.clients);
   count("--processes", raw.processes, max_clients, out.processes);
   count("--keys", raw.keys, max_keys, out.keys);
-  if (out.processes > out.clients) throw UsageError("more --processes than --clients");
+  if (out.processes > out.clients)
+    throw UsageError("--processes must not be greater than --clients");
   if (out.processes > 1 && (out.space == "local:" || out.space == "memory:")) {
-    throw UsageError(out.space + " is a space of one process; leave --processes out");
+    throw UsageError("'" + out.space + "' works in one process only: remove --processes");
   }
   if (!raw.permits.empty()) {
     out.permits = number_of<std::uint32_t>("--permits", raw.permits, 1, 1'000'000);
@@ -128,14 +129,16 @@ BenchOptions bench_options(const Raw& raw) {
   } else if (raw.mode == "permits") {
     out.mode = BenchOptions::Kind::permits;
   } else if (!raw.mode.empty() && raw.mode != "exclusive") {
-    throw UsageError("--mode is exclusive, shared or permits");
+    throw UsageError(
+        fmt::format("--mode must be exclusive, shared or permits, not '{}'", printable(raw.mode)));
   }
   return out;
 }
 
 CompletionsOptions completions_options(const Raw& raw) {
   if (raw.shell != "bash" && raw.shell != "zsh" && raw.shell != "fish") {
-    throw UsageError("completions are for bash, zsh or fish");
+    throw UsageError(
+        fmt::format("SHELL must be bash, zsh or fish, not '{}'", printable(raw.shell)));
   }
   return {.shell = raw.shell};
 }

@@ -48,8 +48,7 @@ Owner new_owner() {
   const auto path = Path::parse(parent);
   if (!path) {
     throw UsageError(
-        "TENURE_OWNER is not what 'tenure run' sets: " + printable(path.error().message(parent)),
-        "run");
+        "TENURE_OWNER is not valid, unset it: " + printable(path.error().message(parent)), "run");
   }
   return Owner{*path}.child(new_owner_name());
 }
@@ -76,11 +75,12 @@ MinderPlan plan_of(const RunOptions& options, const Owner& owner, const Signals&
 int finish(Hold& hold, int status) {
   try {
     if (hold.release()) return status;
-    fmt::print(stderr, "tenure: the lock was lost before the command had ended\n");
+    fmt::print(stderr, "tenure: the lock was lost before the command ended\n");
     return exit_lost;
   } catch (const Error& error) {
     // The command is done, and the lock goes with this process.
-    fmt::print(stderr, "tenure: giving the lock back: {}\n", printable(error.what()));
+    fmt::print(stderr, "tenure: the command has ended, but releasing its lock failed: {}\n",
+               printable(error.what()));
     return status;
   }
 }
@@ -90,18 +90,19 @@ int run_locked(const RunOptions& options, const SpaceChoice& choice, const Owner
   const bool made = choice.of_this_user && !exists(choice);
   const OpenSpace in = open_space(choice, options.label);
   if (made && !options.quiet) {
-    fmt::print(stderr,
-               "tenure: made {}; it excludes only this user's processes (--space chooses another)"
-               "\n",
-               printable(choice.file));
+    fmt::print(
+        stderr,
+        "tenure: created '{}'; its locks exclude only processes of this user (see --space)\n",
+        printable(choice.file));
   }
   Acquired acquired = acquire(options, in, owner, signals);
   if (acquired.signal != 0) return exit_signal + acquired.signal;
   if (!acquired.hold) {
     if (!options.quiet) {
       const std::string path = printable(options.paths.front().text());
-      fmt::print(stderr, "tenure: {} was not free in time; 'tenure show {}' says who has it\n",
-                 options.paths.size() == 1 ? path : "the lock", path);
+      fmt::print(stderr,
+                 "tenure: gave up, because {} is not free; 'tenure show {}' shows who holds it\n",
+                 options.paths.size() == 1 ? "'" + path + "'" : "the lock", path);
     }
     return options.not_in_time;
   }

@@ -195,8 +195,12 @@ def waiting_message(space):
     line = process.stderr.readline()
     assert re.fullmatch(r"tenure: waiting for a: held by \S+-[0-9a-f]{12} 'the%1B\[2J label' "
                         rf"\(.+, pid {holder.pid}\) for \d+s; position 1\n", line), line
+    behind = space.start("run", "a/c", "--", "true")
+    line = behind.stderr.readline()
+    assert re.fullmatch(r"tenure: waiting for a/c: queued behind \S+-[0-9a-f]{12} 'true' "
+                        rf"\(.+, pid {process.pid}\), waiting for \d+s; position 2\n", line), line
     quiet = space.start("run", "a", "--quiet", "--", "true")
-    space.waiting(2)
+    space.waiting(3)
     holder.stdin.close()
     assert finish(process) == (0, "", "")
     assert finish(quiet) == (0, "", "")
@@ -271,8 +275,8 @@ def own_file(space):
     assert not file.exists()
     status, out, error = space.do("run", "a", "--", "true")
     assert (status, out) == (0, "")
-    assert error == (f"tenure: made {file}; it excludes only this user's processes "
-                     "(--space chooses another)\n"), error
+    assert error == (f"tenure: created '{file}'; its locks exclude only processes of this user "
+                     "(see --space)\n"), error
     assert space.do("run", "a", "--", "true") == (0, "", "")
     for directory in (file.parent, file.parent.parent):
         assert stat.S_IMODE(directory.stat().st_mode) == 0o700, directory

@@ -14,7 +14,8 @@ Scratch::Scratch() {
   const std::string_view place = environment("TMPDIR");
   path_ = std::string{place.starts_with('/') ? place : "/tmp"} + "/tenure-XXXXXX";
   if (::mkdtemp(path_.data()) == nullptr) {
-    throw std::system_error(errno, std::generic_category(), "a temporary directory " + path_);
+    throw std::system_error(errno, std::generic_category(),
+                            "cannot create the temporary directory " + path_);
   }
 }
 

@@ -87,9 +87,9 @@ def postgres_errors(space):
         server.sql("CREATE ROLE locked LOGIN PASSWORD 'another'")
         server.sql("CREATE ROLE guest LOGIN")
         expect_error(space, f"postgres://admin:{SECRET}@127.0.0.1:{free_port()}/postgres",
-                     "Connection refused", "Check host and port")
+                     "Connection refused", "Check the host and the port")
         expect_error(space, f"postgres://admin:{SECRET}@nowhere.invalid/postgres",
-                     "could not translate host name", "Check the host's name",
+                     "could not translate host name", "Check the host name",
                      where="admin@nowhere.invalid/postgres")
         expect_error(space, server.url(f"locked:{SECRET}"), "password authentication failed",
                      "Check user and password")
@@ -123,7 +123,8 @@ def postgres_tls_errors(space):
         expect_error(space, url("stranger"), "certificate verify failed", "sslrootcert=")
         expect_error(space, server.url(more="&sslmode=verify-full"), "root.crt", "sslrootcert=")
         expect_error(space, url("ca").replace("127.0.0.1", "localhost"), "does not match host name",
-                     "Use the name", where="localhost:")
+                     "Connect to a host name that is in the server's certificate",
+                     where="localhost:")
         use("expired")
         expect_error(space, url("ca"), "certificate verify failed", "has not expired")
 
@@ -168,11 +169,12 @@ def etcd_works(space):
 
 def etcd_errors(space):
     expect_error(space, f"etcd://app:{SECRET}@127.0.0.1:{free_port()}/p?timeout=2s",
-                 "can't be reached", "refused", "check host and port")
+                 "can't be reached", "refused", "check the host and the port")
     expect_no_connection(space, f"etcd://app:{SECRET}@nowhere.invalid/p?timeout=2s",
-                         "check the host's name", where="nowhere.invalid:2379")
+                         "check the host name", where="nowhere.invalid:2379")
     with running(Etcd(space.file("server"))) as server:
-        expect_error(space, server.url(f"app:{SECRET}@"), "the URL has a user, and etcd has none")
+        expect_error(space, server.url(f"app:{SECRET}@"),
+                     "the URL names a user, but authentication is off")
         expect_no_connection(space, server.url(scheme="etcds", timeout="2s"), "it may have no TLS")
 
 
@@ -221,7 +223,7 @@ def etcd_tls_errors(space):
                              "certificate is not trusted", "ca=")
         expect_error(space, server.url(more="&ca=/nowhere", scheme="etcds"), "/nowhere",
                      "check the path", where="etcd")
-        expect_no_connection(space, server.url(timeout="2s"), "it may want TLS (etcds://)")
+        expect_no_connection(space, server.url(timeout="2s"), "it may require TLS (use etcds://)")
     with start("expired") as old:
         expect_no_connection(space, url(old, "ca"), "certificate is not trusted", "has not expired")
 

@@ -52,8 +52,7 @@ int show(const ShowOptions& options, const Terminal& terminal) {
     return exit_ok;
   }
   if (snapshot.tickets.empty()) {
-    fmt::print("{} is free: nothing is claimed at it, above it or below it.\n",
-               options.path.text());
+    fmt::print("{} is free: there is no lock at it, above it or below it.\n", options.path.text());
   }
   for (std::size_t i = 0; i < snapshot.tickets.size(); ++i) {
     if (i != 0) fmt::print("\n");

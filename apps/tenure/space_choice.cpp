@@ -25,7 +25,7 @@ std::string home() {
   }
   const passwd* const user = ::getpwuid(::getuid());  // NOLINT(concurrency-mt-unsafe): main thread.
   if (user != nullptr && user->pw_dir != nullptr && *user->pw_dir == '/') return user->pw_dir;
-  throw Error("no home directory to keep a file in: name the space with --space or TENURE_SPACE");
+  throw Error("cannot find a home directory for the default space: use --space or TENURE_SPACE");
 }
 
 std::string state_directory() {
@@ -40,7 +40,7 @@ void make_directories(const std::string& path) {
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string part = path.substr(0, end);
     if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) {
-      throw Error(fmt::format("can't make the directory {}: {}", printable(part),
+      throw Error(fmt::format("cannot create the directory '{}': {}", printable(part),
                               std::generic_category().message(errno)));
     }
     if (end == std::string::npos) return;
@@ -69,8 +69,9 @@ namespace {
 
 std::shared_ptr<Store> open_store(const SpaceChoice& choice) {
   if (choice.url == "local:" || choice.url == "memory:") {
-    throw Error(choice.url +
-                " is a space inside one process; others need sqlite:FILE, postgres:// or etcd://");
+    throw Error("'" + choice.url +
+                "' works in one process only: use sqlite:FILE, postgres://HOST/DATABASE or "
+                "etcd://HOST");
   }
   if (choice.of_this_user) make_directories(choice.file.substr(0, choice.file.rfind('/')));
   return store(choice.url);
@@ -78,7 +79,8 @@ std::shared_ptr<Store> open_store(const SpaceChoice& choice) {
 
 void require_exists(const SpaceChoice& choice) {
   if (exists(choice)) return;
-  throw Error(fmt::format("there is no file {}: 'tenure run' makes it", printable(choice.file)));
+  throw Error(
+      fmt::format("there is no file '{}': 'tenure run' creates it", printable(choice.file)));
 }
 
 }  // namespace

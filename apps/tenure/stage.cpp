@@ -17,7 +17,9 @@ constexpr std::chrono::milliseconds beat{40};
 
 }  // namespace
 
-Stage::Stage(const Terminal& terminal, std::string_view title, std::vector<std::string> actors)
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): in the order in which they are printed.
+Stage::Stage(const Terminal& terminal, std::string_view title, std::string_view story,
+             std::vector<std::string> actors)
     : terminal_(terminal),
       holds_(actors.size()),
       newest_(actors.size()),
@@ -29,7 +31,7 @@ Stage::Stage(const Terminal& terminal, std::string_view title, std::vector<std::
     actors_.push_back({.name = std::move(name), .shown = State::idle, .thread = {}});
   }
   header.erase(header.find_last_not_of(' ') + 1);
-  fmt::print("\n{}\n{}\n", terminal_.paint(Style::bold, title),
+  fmt::print("\n{}\n{}\n{}\n", terminal_.paint(Style::bold, title), wrap(story, 78, "  "),
              terminal_.paint(Style::dim, header));
   for (std::size_t i = 0; i < actors_.size(); ++i) {
     actors_[i].thread = std::jthread{[this, i](const std::stop_token& stop) { run(i, stop); }};
@@ -111,7 +113,8 @@ void Stage::asks(std::size_t actor, Claim claim) {
 
 void Stage::leaves(std::size_t actor) {
   tell(actor, [this, actor] {
-    note({.at = Clock::now(), .actor = actor, .state = State::idle, .word = "done", .note = {}});
+    note(
+        {.at = Clock::now(), .actor = actor, .state = State::idle, .word = "released", .note = {}});
     holds_[actor].clear();
   });
 }

@@ -38,7 +38,8 @@ class Stage {
   static constexpr std::size_t max_actors = 4;  // As many columns as 80 characters have room for.
 
   // An actor's name is also the owner it asks as.
-  Stage(const Terminal& terminal, std::string_view title, std::vector<std::string> actors);
+  Stage(const Terminal& terminal, std::string_view title, std::string_view story,
+        std::vector<std::string> actors);
   Stage(const Stage&) = delete;
   Stage(Stage&&) = delete;
   Stage& operator=(const Stage&) = delete;

@@ -73,7 +73,8 @@ int Supervisor::run(int session, const std::string& command) {
   while (!over_) {
     step();
     if (!over_ && give_up_ && boot_time() > *give_up_) {
-      fmt::print(stderr, "tenure: some of what '{}' started can't be ended\n", printable(command));
+      fmt::print(stderr, "tenure: some processes that '{}' started did not end after SIGKILL\n",
+                 printable(command));
       over_ = true;
     }
   }
@@ -137,13 +138,14 @@ void Supervisor::lose(BootTime kill_at) {
   if (is_lost_) return;
   is_lost_ = true;
   give_up_ = boot_time() + grace + patience;
-  fmt::print(stderr, "tenure: the lock was lost, so the command is ended\n");
+  fmt::print(stderr, "tenure: the lock was lost: ending the command\n");
   minder_.end(kill_at);
 }
 
 // The kernel has killed the command, and what it started is ours now.
 void Supervisor::on_minder_dead() {
-  fmt::print(stderr, "tenure: the process that minds the command was killed, so it is ended\n");
+  fmt::print(stderr,
+             "tenure: the process that supervises the command was killed: ending the command\n");
   for (;;) {
     signal_family(SIGKILL, in_our_group_ ? 0 : command_);
     int status = 0;

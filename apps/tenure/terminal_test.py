@@ -369,7 +369,7 @@ def watch(space):
     screen.type(f"{space.program} watch\n")
     screen.see(r"\x1b\[\?1049h[^§]*0 of 0 tickets")
     holder = space.hold("a/b", "--label", "nightly")
-    screen.see(r"1 of 1 tickets hold")
+    screen.see(r"1 of 1 tickets hold their lock")
     screen.see(r"a/b +exclusive +\S*holds\S* ")
     screen.type("\x1a")
     screen.see(r"\x1b\[\?1049l")

@@ -104,14 +104,15 @@ class WaitingLine {
   }
 
   [[nodiscard]] std::string describe(const TicketInfo& blocker) const {
-    std::string out = fmt::format("{} by {}", blocker.granted ? "held" : "asked for earlier",
+    std::string out = fmt::format("{} {}", blocker.granted ? "held by" : "queued behind",
                                   blocker.ticket.owner.text());
     if (!blocker.label.empty()) out += fmt::format(" '{}'", printable(blocker.label));
     if (!blocker.host.empty()) {
       out += fmt::format(" ({}, pid {})", printable(blocker.host), blocker.pid);
     }
     if (blocker.since) {
-      out += fmt::format(" for {}", age_text(in_.store->now() - *blocker.since));
+      out += fmt::format("{} for {}", blocker.granted ? "" : ", waiting",
+                         age_text(in_.store->now() - *blocker.since));
     }
     return out;
   }

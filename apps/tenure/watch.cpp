@@ -122,8 +122,8 @@ class Watching {
     if (screen_) {
       const ScreenSize size = screen_size(STDOUT_FILENO);
       std::string text = terminal_.paint(Style::bold, fit(printable(choice_.shown), size.columns));
-      text += fmt::format("\n{} of {} tickets hold; q ends\n\n", holders(snapshot),
-                          snapshot.tickets.size());
+      text += fmt::format("\n{} of {} tickets hold their lock; press q to quit\n\n",
+                          holders(snapshot), snapshot.tickets.size());
       Screen::show(text + table_text(snapshot, terminal_, size.columns), size.rows);
       return;
     }

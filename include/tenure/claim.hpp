@@ -37,7 +37,7 @@ class Mode {
   // Any bytes make a name, but there must be some. A limit of 0 is a BadRequest: it admits nobody.
   [[nodiscard]] static constexpr Mode group(std::string_view name) { return Mode{name, 0}; }
   [[nodiscard]] static constexpr Mode group(std::string_view name, std::uint32_t limit) {
-    if (limit == 0) throw BadRequest("a limit of 0 admits nobody: use at least 1");
+    if (limit == 0) throw BadRequest("a limit of 0 would admit no holder: use at least 1");
     return Mode{name, limit};
   }
   [[nodiscard]] static constexpr Mode permits(std::uint32_t limit) {
@@ -67,8 +67,10 @@ class Mode {
 
  private:
   constexpr Mode(std::string_view name, std::uint32_t limit) : limit_(limit), kind_(Kind::shared) {
-    if (name.empty()) throw BadRequest("a group needs a name");
-    if (name.size() > max_name) throw BadRequest("a group's name has more than 256 bytes");
+    if (name.empty()) throw BadRequest("the name of a group is empty: use 1 to 256 bytes");
+    if (name.size() > max_name) {
+      throw BadRequest("the name of a group is longer than 256 bytes: shorten it");
+    }
     if (name != "shared") {
       kind_ = Kind::named;
       name_ = name;

@@ -77,7 +77,7 @@ class Hold {
   // "This ticket still stands, with these claims": put it into a transaction on the store that the
   // space is in, and the write and its fence are one atomic step. Throws BadRequest in local:.
   [[nodiscard]] std::vector<Guard> guard() const {
-    if (backend_ == nullptr) throw BadRequest("an empty hold guards nothing");
+    if (backend_ == nullptr) throw BadRequest("guard() called on an empty Hold: lock first");
     return backend_->guard(grant_);
   }
 
@@ -85,7 +85,7 @@ class Hold {
   // group, or narrows a path. Throws BadRequest when `claims` ask for more than is held, Evicted
   // when it was evicted; either way the hold is as before.
   void downgrade(std::span<const Claim> claims) {
-    if (backend_ == nullptr) throw BadRequest("an empty hold has nothing to downgrade");
+    if (backend_ == nullptr) throw BadRequest("downgrade() called on an empty Hold: lock first");
     backend_->downgrade(grant_, claims);
   }
   void downgrade(const Claim& claim) { downgrade(std::span{&claim, 1}); }

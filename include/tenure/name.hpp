@@ -106,7 +106,7 @@ class Name::Literal {
                     std::source_location where = std::source_location::current())
       : text_(text, N - 1), where_(where) {
     static_assert(N > 1, "a name needs at least one character");
-    static_assert(N - 1 <= Path::max_bytes - 2, "a name has at most 4094 bytes: shorten it");
+    static_assert(N - 1 <= Path::max_bytes - 2, "a name is limited to 4094 bytes: shorten it");
 #if defined(__clang__)
     compiler_ = 1;
 #endif

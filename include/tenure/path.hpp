@@ -269,7 +269,7 @@ constexpr char* Path::grow(std::size_t extra, char*& outgrown) {
 constexpr Path& Path::append(std::string_view segment) {
   if (depth_ == max_depth) throw BadRequest("path has more than 64 segments: use fewer levels");
   if (!has_room_for(segment)) {
-    throw BadRequest("path is longer than 4096 bytes: use a hash of the long part");
+    throw BadRequest("path is longer than 4096 bytes: replace the long part by a hash");
   }
   const std::uint64_t hash = mix(hash_, segment);
   char* outgrown = nullptr;
@@ -295,7 +295,7 @@ constexpr Path& Path::append_value(const Arg& arg) {
   static_assert(!std::same_as<Arg, bool> && !std::same_as<Arg, char> &&
                     !std::same_as<Arg, wchar_t> && !std::same_as<Arg, char8_t> &&
                     !std::same_as<Arg, char16_t> && !std::same_as<Arg, char32_t>,
-                "a bool or a single character is no path segment: pass a string or an integer");
+                "a bool or a char cannot be a path segment: pass a string or an integer");
   if constexpr (AppendsToPath<Arg>) {
     append_to(*this, arg);
   } else if constexpr (std::integral<Arg>) {
@@ -319,7 +319,7 @@ constexpr Path& Path::append_value(const Arg& arg) {
     append(text);
   } else {
     static_assert(std::convertible_to<const Arg&, std::string_view>,
-                  "no path segment: write append_to(tenure::Path&, const T&) beside the type");
+                  "not a path segment: define append_to(tenure::Path&, const T&) beside the type");
     append(std::string_view{arg});
   }
   return *this;

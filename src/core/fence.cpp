@@ -40,7 +40,7 @@ std::optional<std::string> parse_name(std::string_view word) {
 }
 
 std::unexpected<std::string> no_fence(std::string_view why) {
-  return std::unexpected{"no fence: " + std::string{why}};
+  return std::unexpected{"not a fence: " + std::string{why}};
 }
 
 }  // namespace
@@ -81,17 +81,17 @@ std::expected<Fence, std::string> Fence::parse(std::string_view text) {
   std::array<Token, 3> tokens;
   for (Token& token : tokens) {
     const auto parsed = parse_token(take_word(rest));
-    if (!parsed) return no_fence("three tokens in decimal must follow the version");
+    if (!parsed) return no_fence("the version must be followed by three decimal tokens");
     token = *parsed;
   }
   Fence fence;
   fence.exclusive_ = tokens[0];
   fence.group_ = tokens[1];
   fence.other_ = tokens[2];
-  if (fence.group_ < fence.other_) return no_fence("the third token is above the second");
+  if (fence.group_ < fence.other_) return no_fence("the third token is larger than the second");
   if (fence.group_ != Token{}) {
     auto name = parse_name(rest);
-    if (!name) return no_fence("the name of a group, escaped as in a path, must come last");
+    if (!name) return no_fence("the last word must be the name of a group, escaped as in a path");
     fence.name_ = *std::move(name);
   }
   // Whatever is left: a space too many, a name without a token.

@@ -88,7 +88,7 @@ TEST(Fence, RefusesTextThatIsNone) {
   for (const std::string& text : bad) {
     const auto fence = Fence::parse(text);
     ASSERT_FALSE(fence.has_value()) << text;
-    EXPECT_TRUE(fence.error().starts_with("no fence: ")) << fence.error();
+    EXPECT_TRUE(fence.error().starts_with("not a fence: ")) << fence.error();
   }
 }
 

@@ -30,9 +30,9 @@ std::expected<char, PathError> parse_escape(std::string_view text) {
     const auto nibble = i < text.size() ? upper_nibble(text[i]) : std::nullopt;
     if (!nibble) {
       if (i < text.size() && is_lower_hex(text[i])) {
-        return fail(i, "an escape has capital letters: write %2F, not %2f");
+        return fail(i, "an escape needs upper-case digits: write %2F, not %2f");
       }
-      return fail(0, "an escape is % and two hex digits: write %25 for the percent sign itself");
+      return fail(0, "% must be followed by two hex digits: write %25 for a percent sign");
     }
     value = value * 16 + *nibble;
   }
@@ -41,12 +41,12 @@ std::expected<char, PathError> parse_escape(std::string_view text) {
 
 std::string_view why_escape(std::string_view rest) {
   switch (rest.front()) {
-    case ' ': return "a space is written %20";
-    case '"': return "a double quote is written %22; two alone are the empty segment";
+    case ' ': return "write a space as %20";
+    case '"': return "write a double quote as %22; \"\" alone is the empty segment";
     default: break;
   }
   if (first_character(rest).size == 0) return "this byte is not UTF-8: write it as %XX";
-  return "this character can't be seen: write each of its bytes as %XX";
+  return "this character is not printable: write each of its bytes as %XX";
 }
 
 // The bytes of one segment that is written as `raw`; the error's offset counts from its start.
@@ -87,20 +87,21 @@ std::string PathError::message(std::string_view text) const {
 }
 
 std::expected<Path, PathError> Path::parse(std::string_view text) {
-  if (text.empty()) return fail(0, "it is empty: write / for the root");
+  if (text.empty()) return fail(0, "the path is empty: write / for the root");
   if (text == "/") return Path{};
-  if (text.front() == '/') return fail(0, "a path has no leading slash: leave it out");
+  if (text.front() == '/') return fail(0, "a path does not start with a slash: remove it");
   if (text.back() == '/')
-    return fail(text.size() - 1, "a path has no trailing slash: leave it out");
+    return fail(text.size() - 1, "a path does not end with a slash: remove it");
   Path path;
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find('/', at), text.size());
-    if (end == at) return fail(at, "an empty segment is written \"\"");
+    if (end == at)
+      return fail(at, "this segment is empty: remove a slash, or write \"\" for an empty segment");
     const auto segment = parse_segment(text.substr(at, end - at));
     if (!segment) return fail(at + segment.error().at, segment.error().why);
-    if (path.depth() == max_depth) return fail(at, "the 65th segment: use at most 64");
+    if (path.depth() == max_depth) return fail(at, "this is segment 65: use at most 64");
     if (!path.has_room_for(*segment)) {
-      return fail(at, "with this segment the path is longer than 4096 bytes: use a hash of it");
+      return fail(at, "this segment makes the path longer than 4096 bytes: replace it by a hash");
     }
     path.append(*segment);
     at = end + 1;

@@ -95,30 +95,35 @@ TEST(Path, ParsesItsTextAndNoOther) {
   EXPECT_EQ(Path::parse("book/3"), Path::of("book", 3));
   EXPECT_EQ(Path::parse(R"(a/""/%2F)"), Path::of("a", "", "/"));
 
-  EXPECT_EQ(refusal(""), R"(bad path "" at byte 0: it is empty: write / for the root)");
-  EXPECT_EQ(refusal("/a"), R"(bad path "/a" at byte 0: a path has no leading slash: leave it out)");
+  EXPECT_EQ(refusal(""), R"(bad path "" at byte 0: the path is empty: write / for the root)");
+  EXPECT_EQ(refusal("/a"),
+            R"(bad path "/a" at byte 0: a path does not start with a slash: remove it)");
   EXPECT_EQ(refusal("a/"),
-            R"(bad path "a/" at byte 1: a path has no trailing slash: leave it out)");
-  EXPECT_EQ(refusal("a//b"), R"(bad path "a//b" at byte 2: an empty segment is written "")");
+            R"(bad path "a/" at byte 1: a path does not end with a slash: remove it)");
+  EXPECT_EQ(refusal("a//b"),
+            R"(bad path "a//b" at byte 2: this segment is empty: remove a slash, or write "" )"
+            "for an empty segment");
   EXPECT_EQ(refusal("a/%2f"),
-            R"(bad path "a/%2f" at byte 4: an escape has capital letters: write %2F, not %2f)");
-  EXPECT_EQ(refusal("100%"), R"(bad path "100%" at byte 3: an escape is % and two hex digits: )"
-                             "write %25 for the percent sign itself");
-  EXPECT_EQ(refusal("%2/%2x"), R"(bad path "%2/%2x" at byte 0: an escape is % and two hex digits: )"
-                               "write %25 for the percent sign itself");
+            R"(bad path "a/%2f" at byte 4: an escape needs upper-case digits: write %2F, not %2f)");
+  EXPECT_EQ(refusal("100%"), R"(bad path "100%" at byte 3: % must be followed by two hex digits: )"
+                             "write %25 for a percent sign");
+  EXPECT_EQ(refusal("%2/%2x"),
+            R"(bad path "%2/%2x" at byte 0: % must be followed by two hex digits: )"
+            "write %25 for a percent sign");
   EXPECT_EQ(
       refusal("a/b%41"),
       R"(bad path "a/b%41" at byte 3: this escape is not needed: write the character itself)");
   EXPECT_EQ(
       refusal("%C3%A9"),
       R"(bad path "%C3%A9" at byte 0: this escape is not needed: write the character itself)");
-  EXPECT_EQ(refusal("a b"), R"(bad path "a b" at byte 1: a space is written %20)");
-  EXPECT_EQ(refusal(R"(a/"b")"), R"(bad path "a/"b"" at byte 2: a double quote is written %22; )"
-                                 "two alone are the empty segment");
+  EXPECT_EQ(refusal("a b"), R"(bad path "a b" at byte 1: write a space as %20)");
+  EXPECT_EQ(refusal(R"(a/"b")"), R"(bad path "a/"b"" at byte 2: write a double quote as %22; )"
+                                 "\"\" alone is the empty segment");
   EXPECT_EQ(refusal("x\xff"),
             R"(bad path "x%FF" at byte 1: this byte is not UTF-8: write it as %XX)");
-  EXPECT_EQ(refusal("x\u202e"), R"(bad path "x%E2%80%AE" at byte 1: this character can't be seen: )"
-                                "write each of its bytes as %XX");
+  EXPECT_EQ(refusal("x\u202e"),
+            R"(bad path "x%E2%80%AE" at byte 1: this character is not printable: )"
+            "write each of its bytes as %XX");
 }
 
 TEST(Path, HasLimitsThatTheErrorNames) {
@@ -127,7 +132,7 @@ TEST(Path, HasLimitsThatTheErrorNames) {
   Path deepest = Path::parse(deep).value();
   EXPECT_EQ(deepest.depth(), Path::max_depth);
   EXPECT_EQ(Path::parse(deep + "/s").error().message("…"),
-            "bad path \"…\" at byte 128: the 65th segment: use at most 64");
+            "bad path \"…\" at byte 128: this is segment 65: use at most 64");
   EXPECT_THROW(deepest.append("s"), BadRequest);
   EXPECT_EQ(deepest.text(), deep);
 
@@ -135,8 +140,8 @@ TEST(Path, HasLimitsThatTheErrorNames) {
   EXPECT_EQ(Path::parse(longest), Path::of(longest));
   EXPECT_EQ(refusal("a/" + longest),
             "bad path \"a/" + std::string(98, 'x') +
-                "...\" at byte 2: with this segment the path is longer than 4096 bytes: "
-                "use a hash of it");
+                "...\" at byte 2: this segment makes the path longer than 4096 bytes: "
+                "replace it by a hash");
   Path path = Path::of("a");
   EXPECT_THROW(path.append(longest), BadRequest);
   EXPECT_THROW(path.append(std::string(1U << 20U, 'x')), BadRequest);

@@ -18,14 +18,14 @@ bool weakens(const Claim& held, const Claim& wanted) {
 }
 
 std::string downgrade_fault(std::span<const Claim> held, const Claim& wanted) {
-  std::string out = "a downgrade to " + wanted.text() + " asks for more than is held (";
+  std::string out = "cannot downgrade to " + wanted.text() + ": it claims more than is held (";
   for (const Claim& claim : held) {
     if (&claim != held.data()) out += " + ";
     out += claim.text();
   }
   return out +
-         "): drop claims, turn exclusive into a group, or narrow a claim that has no limit to a "
-         "deeper path; for anything else release and request again";
+         "); a downgrade may drop claims, turn exclusive into a group, or narrow a claim without a "
+         "limit to a deeper path; for anything else, release and lock again";
 }
 
 }  // namespace
@@ -76,16 +76,16 @@ std::optional<LimitClash> find_limit_clash(std::span<const Claim> claims,
 }
 
 std::optional<std::string> find_fault(std::span<const Claim> claims) {
-  if (claims.empty()) return "a request without claims: name at least one path";
+  if (claims.empty()) return "the request has no claims: name at least one path";
   if (claims.size() > max_claims) {
-    return "a request with " + std::to_string(claims.size()) + " claims: use at most " +
+    return "the request has " + std::to_string(claims.size()) + " claims: use at most " +
            std::to_string(max_claims) + ", or claim a path above them";
   }
   for (auto claim = claims.begin(); claim != claims.end(); ++claim) {
     const auto same_path = [&claim](const Claim& other) { return other.path == claim->path; };
     const auto earlier = std::find_if(claims.begin(), claim, same_path);
     if (earlier != claim) {
-      return "a request that claims the path " + claim->path.text() + " twice, as " +
+      return "the request claims the path '" + claim->path.text() + "' twice, as " +
              earlier->mode.text() + " and as " + claim->mode.text() + ": claim it once";
     }
   }

@@ -80,15 +80,15 @@ std::string fault(std::string_view claims) {
 
 TEST(Fault, SaysWhatIsWrongWithARequestOnItsOwn) {
   EXPECT_EQ(fault("x + x/y + y:shared"), "none");
-  EXPECT_EQ(fault(""), "a request without claims: name at least one path");
+  EXPECT_EQ(fault(""), "the request has no claims: name at least one path");
   EXPECT_EQ(fault("x + y:shared + x:shared"),
-            "a request that claims the path x twice, as exclusive and as shared: claim it once");
+            "the request claims the path 'x' twice, as exclusive and as shared: claim it once");
   std::vector<Claim> many;
   for (std::size_t i = 0; i < max_claims; ++i) many.emplace_back(Path::of(i));
   EXPECT_EQ(find_fault(many), std::nullopt);
   many.emplace_back(Path::of("one more"));
   EXPECT_EQ(find_fault(many).value(),
-            "a request with 65 claims: use at most 64, or claim a path above them");
+            "the request has 65 claims: use at most 64, or claim a path above them");
 }
 
 bool may_downgrade(std::string_view held, std::string_view wanted) {
@@ -118,9 +118,9 @@ TEST(Fault, LetsADowngradeOnlyWeaken) {
   EXPECT_EQ(
       find_downgrade_fault(queue({"a x:shared + y"}).front().claims, queue({"a x"}).front().claims)
           .value(),
-      "a downgrade to x asks for more than is held (x:shared + y): drop claims, turn "
-      "exclusive into a group, or narrow a claim that has no limit to a deeper path; for "
-      "anything else release and request again");
+      "cannot downgrade to x: it claims more than is held (x:shared + y); a downgrade may drop "
+      "claims, turn exclusive into a group, or narrow a claim without a limit to a deeper path; "
+      "for anything else, release and lock again");
 }
 
 TEST(Fault, FindsALiveClaimWithAnotherLimit) {

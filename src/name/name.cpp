@@ -116,7 +116,7 @@ Registry* find_or_make() noexcept {
   std::to_chars(entry.data() + rendezvous.size(), entry.data() + entry.size() - 1,
                 std::bit_cast<std::uintptr_t>(memory), 16);
   if (memory == MAP_FAILED || ::bindtextdomain(domain, entry.data()) == nullptr) {
-    die("tenure: no memory for the registry of names\n");
+    die("tenure: out of memory: cannot create the registry of names\n");
   }
   return new (memory) Registry;
 }
@@ -161,8 +161,8 @@ std::string place(const NameRecord& record) {
 std::string complaint(const NameRecord& first, const NameRecord& second) {
   return "tenure: the name \"" + Path::of(text_of(first)).text() + "\" is defined twice:\n  " +
          place(first) + "\n  " + place(second) +
-         "\nTwo uses of one name would wait for each other by accident. Rename one of them; if "
-         "both mean\nthe same, define it once, in a header that both include.\n";
+         "\nA lock of one would block a lock of the other. Rename one of them; or, if both mean "
+         "the same\nthing, define the name once, in a header that both files include.\n";
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ void Mutex::Holds::give_back() {
     const std::scoped_lock lock{mutex_};
     if (holds_.empty()) {
       throw std::system_error(std::make_error_code(std::errc::operation_not_permitted),
-                              "unlock of a tenure::Mutex that is not locked");
+                              "unlock() called on a tenure::Mutex that is not locked");
     }
     hold = std::move(holds_.back());
     holds_.pop_back();

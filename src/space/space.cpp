@@ -31,8 +31,10 @@ constexpr auto abandon = [](detail::Backend* backend) { backend->abandon(); };
 Space open(std::string_view url) {
   if (is_store(url)) return open(store(url));
   if (url != "local:") {
-    throw Error("'" + std::string{url} +
-                "' names no space: use local: (this process) or sqlite:PATH (this machine)");
+    throw Error(
+        "'" + shown_url(url) +
+        "' is not the URL of a space: use 'local:' (this process), 'sqlite:PATH' (this machine), "
+        "'postgres://HOST/DATABASE' or 'etcd://HOST:PORT,…/PREFIX' (many machines)");
   }
   return Space{std::shared_ptr<detail::Backend>{new local::LocalSpace, abandon}};
 }

@@ -12,11 +12,11 @@ namespace tenure::detail {
 void throw_outcome(WaitOutcome outcome) {
   switch (outcome) {
     case WaitOutcome::granted: return;
-    case WaitOutcome::closed: throw Closed("the space was closed while the request waited");
-    case WaitOutcome::evicted: throw Evicted("the request was evicted while it waited");
+    case WaitOutcome::closed: throw Closed("the space was closed while this request waited");
+    case WaitOutcome::evicted: throw Evicted("an operator evicted this request while it waited");
     case WaitOutcome::lost:
       throw SessionLost(
-          "the store gave this process's session up while the request waited: "
+          "the store ended the session of this process while this request waited: "
           "open the space again");
   }
 }

@@ -80,19 +80,19 @@ const Module& load(const std::string& file, const std::string& package) {
   if (object == nullptr) {
     // NOLINTNEXTLINE(concurrency-mt-unsafe): glibc's is a thread's own.
     const char* const why = ::dlerror();
-    throw StoreError("the module " + file + " can't be loaded: install " + package + " again (" +
-                     (why == nullptr ? "no reason given" : why) + ")");
+    throw StoreError("cannot load the module '" + file + "': install " + package + " again (" +
+                     (why == nullptr ? "unknown reason" : why) + ")");
   }
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): dlsym has no other way.
   const auto function = reinterpret_cast<ModuleFunction>(::dlsym(object, module_function));
   if (function == nullptr) {
-    throw StoreError("the module " + file + " is none of Tenure's: install " + package);
+    throw StoreError("'" + file + "' is not a Tenure module: install " + package);
   }
   const Module* const module = function();
   if (std::strcmp(module->version, module_version()) != 0) {
-    throw StoreError("the module " + file + " is of Tenure " + module->version +
-                     ", and this program of " + module_version() +
-                     ": install them from one release");
+    throw StoreError("the module '" + file + "' is from Tenure " + module->version +
+                     ", but this program is Tenure " + module_version() +
+                     ": install both from the same release");
   }
   return *module;
 }
@@ -147,8 +147,9 @@ const Module& load_module(const std::string& name, const std::string& package,
     if (module == nullptr) module = &load(file, package);
     return *module;
   }
-  throw StoreError("the module " + name + ".so is in none of " + tried + ": install " + package +
-                   ", or name its directory in TENURE_MODULES");
+  throw StoreError("cannot find '" + name + ".so' (" + package + ") in " + tried +
+                   ": this program was built without it, or it is not installed. Build it with "
+                   "'make build', install it, or set TENURE_MODULES to its directory");
 }
 
 }  // namespace tenure::stores

@@ -15,7 +15,7 @@ namespace tenure {
 namespace {
 
 constexpr std::string_view known =
-    "'memory:', 'sqlite:PATH', 'postgres://…' or 'etcd://HOST:PORT,…/PREFIX'";
+    "'memory:', 'sqlite:PATH', 'postgres://HOST/DATABASE' or 'etcd://HOST:PORT,…/PREFIX'";
 constexpr std::string_view sqlite_scheme = "sqlite:";
 
 std::shared_ptr<Store> open_etcd(std::string_view url) {
@@ -55,15 +55,15 @@ std::shared_ptr<Store> store(std::string_view url) {
   }
   if (postgres::is_postgres_url(url)) return postgres::open_postgres(url);
   if (etcd::is_address(url)) return open_etcd(url);
-  throw Error("'" + shown_url(url) + "' names no store: use " + std::string{known});
+  throw Error("'" + shown_url(url) + "' is not the URL of a store: use " + std::string{known});
 }
 
 void repair(std::string_view url) {
   if (etcd::is_address(url)) {  // Its URL may have a password in it.
-    throw Error("an etcd store has no epoch: only 'sqlite:PATH' has");
+    throw Error("an etcd store has no epoch to renew: only 'sqlite:PATH' has one");
   }
   if (!url.starts_with(sqlite_scheme)) {
-    throw Error("'" + shown_url(url) + "' has no epoch: only 'sqlite:PATH' has");
+    throw Error("'" + shown_url(url) + "' has no epoch to renew: only 'sqlite:PATH' has one");
   }
   sqlite::SqliteOptions options;
   options.new_epoch = true;

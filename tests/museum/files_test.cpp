@@ -44,7 +44,7 @@ TEST(Museum, M26_AHalfWrittenOrForeignSideFileIsRefused) {
       static_cast<void>(open(file.url()));
       ADD_FAILURE() << "opened with a side file of " << bad.size() << " bytes";
     } catch (const StoreError& error) {
-      EXPECT_NE(std::string{error.what()}.find(side.string() + ": is not a file of this version"),
+      EXPECT_NE(std::string{error.what()}.find(side.string() + "' is not a file of this version"),
                 std::string::npos)
           << error.what();
     }

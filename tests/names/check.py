@@ -18,8 +18,8 @@ STYLES = ["exported", "shared", "private"]
 
 def duplicate(name, first, second):
     return (f'tenure: the name "{name}" is defined twice:\n  {{{first}}}\n  {{{second}}}\n'
-            "Two uses of one name would wait for each other by accident. Rename one of them; if "
-            "both mean\nthe same, define it once, in a header that both include.\n")
+            "A lock of one would block a lock of the other. Rename one of them; or, if both mean "
+            "the same\nthing, define the name once, in a header that both files include.\n")
 
 
 # case: (program and steps, expected output, expected to abort)

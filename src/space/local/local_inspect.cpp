@@ -101,7 +101,7 @@ void LocalSpace::refuse_deadlock(std::uint64_t number) {
         if (cycle.empty()) return;
         if (!ticket.waiter->decide()) return;
         message = "deadlock: " + describe_cycle(cycle, all.tickets) +
-                  "; release what is held first, or ask for both in one request";
+                  "; release the held lock first, or claim both paths in one request";
         dequeue(ticket);
         remove(ticket, all_shards, after);
       }

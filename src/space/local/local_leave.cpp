@@ -14,8 +14,7 @@
 namespace tenure::local {
 namespace {
 
-constexpr const char* nothing_to_downgrade =
-    "the hold was evicted: there is nothing left to downgrade";
+constexpr const char* nothing_to_downgrade = "cannot downgrade: the hold was evicted";
 
 std::stop_token stopped() {
   const std::stop_source source;
@@ -322,11 +321,11 @@ std::stop_token LocalSpace::lost(const detail::Grant& grant) {
 
 detail::OwnerRef LocalSpace::on_terms(const detail::OwnerRef& /*owner*/,
                                       const detail::Terms& /*terms*/) {
-  throw BadRequest("local: has no max_hold and no labels: use a space over a store");
+  throw BadRequest("'local:' supports neither max_hold nor labels: use 'sqlite:PATH' or a server");
 }
 
 std::vector<Guard> LocalSpace::guard(const detail::Grant& /*grant*/) {
-  throw BadRequest("local: has no store to guard writes to: pass the token instead");
+  throw BadRequest("'local:' has no store, so guard() is not supported: use token() instead");
 }
 
 bool LocalSpace::evict(Token token, bool /*at_once*/) {

@@ -155,7 +155,7 @@ LocalSpace::Fast LocalSpace::request_one(const detail::Ask& ask, detail::Waiter*
   if (claim.path.is_root()) return Fast::impossible;
   Shard& shard = shards_[shard_of(claim.path.route())];
   const std::unique_lock guard{shard.lock};
-  if (shard.closed) throw Closed("the space was closed");
+  if (shard.closed) throw Closed("this space is closed: open it again");
   Node& node = shard.node(claim.path);
   if (!alone(node)) return Fast::impossible;
   if (Group* const known = thin_group(claim, ask.owner)) {
@@ -221,7 +221,7 @@ bool LocalSpace::request_all(const detail::Ask& ask, detail::Waiter* waiter, det
   if (const auto fault = find_fault(ask.claims)) throw BadRequest(*fault);
   const ShardSet held = lock_for(ask.claims, own_shards(ask.claims));
   const Unlock guard{*this, held};
-  if (shards_[std::countr_zero(held)].closed) throw Closed("the space was closed");
+  if (shards_[std::countr_zero(held)].closed) throw Closed("this space is closed: open it again");
   thicken(held);
   refuse_limit_clash(ask.claims, ask.owner);
 
@@ -314,11 +314,11 @@ void LocalSpace::refuse_limit_clash(std::span<const Claim> claims, const detail:
     const auto limit = [](std::uint32_t n) {
       return n == 0 ? std::string{"no limit"} : "limit " + std::to_string(n);
     };
-    throw LimitMismatch("contenders disagree on group '" + std::string{claim.mode.name()} +
-                        "' of " + claim.path.text() + ": " + owner_text(owner) + " asks for " +
+    throw LimitMismatch("group '" + std::string{claim.mode.name()} + "' of '" + claim.path.text() +
+                        "' is used with different limits: " + owner_text(owner) + " asks for " +
                         limit(claim.mode.limit()) + ", " + owner_text(live.first->owner) +
                         " (ticket " + std::to_string(live.number) + ") has " + limit(line->limit) +
-                        "; all must use one limit");
+                        "; use the same limit everywhere");
   }
 }
 

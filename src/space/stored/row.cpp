@@ -57,17 +57,17 @@ void append_claim(std::string& out, const Claim& claim) {
 
 // Not get<>() alone: it would cast a number with a fraction or an exponent, whatever its size.
 std::int64_t integer(const Json& json) {
-  if (!json.is_number_integer()) throw BadRequest("a number that is no integer");
+  if (!json.is_number_integer()) throw BadRequest("a number is not an integer");
   if (json.is_number_unsigned() &&
       json.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()}) {
-    throw BadRequest("a number that is too large");
+    throw BadRequest("a number is too large");
   }
   return json.get<std::int64_t>();
 }
 
 std::uint64_t natural(const Json& json) {
   const std::int64_t value = integer(json);
-  if (value < 0) throw BadRequest("a number below zero");
+  if (value < 0) throw BadRequest("a number is negative");
   return static_cast<std::uint64_t>(value);
 }
 
@@ -79,16 +79,16 @@ Path parse_path(const Json& json) {
 
 Claim parse_claim(const Json& json) {
   if (!json.is_array() || json.empty() || json.size() > 3)
-    throw BadRequest("a claim has 1 to 3 parts");
+    throw BadRequest("a claim must have 1 to 3 parts");
   const Path path = parse_path(json[0]);
   if (json.size() == 1) return path.exclusive();
   const Path group = parse_path(json[1]);
-  if (group.depth() != 1) throw BadRequest("a group is one segment");
+  if (group.depth() != 1) throw BadRequest("a group must be one segment");
   const std::string_view name = *group.segments().begin();
   if (json.size() == 2) return path.group(name);
   const std::int64_t limit = integer(json[2]);
   if (limit < 1 || limit > std::numeric_limits<std::uint32_t>::max()) {
-    throw BadRequest("a limit is at least 1");
+    throw BadRequest("a limit must be at least 1");
   }
   return path.group(name, static_cast<std::uint32_t>(limit));
 }
@@ -100,7 +100,7 @@ Row parse_ticket(const Json& json) {
   row.session = json.at("session").get<std::string>();
   row.request = natural(json.at("request"));
   for (const Json& claim : json.at("claims")) row.claims.push_back(parse_claim(claim));
-  if (row.claims.empty()) throw BadRequest("no claims");
+  if (row.claims.empty()) throw BadRequest("it has no claims");
   if (const auto owner = json.find("owner"); owner != json.end())
     row.owner = Owner{parse_path(*owner)};
   if (const auto label = json.find("label"); label != json.end())
@@ -121,8 +121,8 @@ Row parse_ticket(const Json& json) {
 
 void refuse_row(const Entry& entry, std::string_view why) {
   throw StoreError("the entry of ticket " + std::to_string(number_in(entry.key).value) +
-                   " is not Tenure's (" + std::string{why} +
-                   "): something else wrote to the store; see 'tenure doctor'");
+                   " was not written by Tenure (" + std::string{why} +
+                   "): find the program that writes to this store, and run 'tenure doctor'");
 }
 
 std::string Row::text() const {
@@ -174,7 +174,7 @@ std::string Pointer::text() const {
 Parsed parse_row(const Entry& entry) {
   try {
     const Json json = Json::parse(entry.value);
-    if (!json.is_object()) refuse_row(entry, "not a JSON object");
+    if (!json.is_object()) refuse_row(entry, "it is not a JSON object");
     if (json.contains("claims")) return {.row = parse_ticket(json), .pointer = {}};
     return {.row = {},
             .pointer = Pointer{.session = json.at("session").get<std::string>(),

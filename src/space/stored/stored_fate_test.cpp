@@ -433,7 +433,8 @@ TEST_F(StoredFate, EntriesOfOthersAreRefusedByName) {
     static_cast<void>(space.try_lock(book));
     FAIL();
   } catch (const StoreError& error) {
-    EXPECT_NE(std::string{error.what()}.find("not Tenure's"), std::string::npos) << error.what();
+    EXPECT_NE(std::string{error.what()}.find("not written by Tenure"), std::string::npos)
+        << error.what();
   }
 }
 

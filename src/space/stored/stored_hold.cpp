@@ -21,7 +21,8 @@ std::chrono::nanoseconds margin(std::chrono::nanoseconds max_hold) {
 }  // namespace
 
 void StoredSpace::check_open_for_hold() const {
-  if (forked()) throw Error("this hold is the parent's: a forked child owns nothing");
+  if (forked())
+    throw Error("this hold belongs to the parent process: a forked child must lock again");
 }
 
 std::vector<Guard> StoredSpace::guard(const detail::Grant& grant) {

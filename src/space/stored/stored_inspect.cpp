@@ -30,11 +30,11 @@ std::optional<Seen> StoredSpace::resolve(const Entry& entry) {
     const Outcome outcome = store_->apply(read);
     const std::vector<Entry>& now = outcome.reads.back();
     if (now.empty() || now.front().changed != entry.changed) return std::nullopt;  // Look again.
-    if (outcome.reads.front().empty()) refuse_row(entry, "its ticket is not there");
+    if (outcome.reads.front().empty()) refuse_row(entry, "its ticket is missing");
     whole = outcome.reads.front().front();
     parsed = parse_row(whole);
   }
-  if (!parsed.row.has_value()) refuse_row(entry, "its ticket is not there");
+  if (!parsed.row.has_value()) refuse_row(entry, "its ticket is missing");
   if (std::ranges::none_of(parsed.row->claims, [&](const Claim& claim) {
         return row_key(claim, number) == entry.key;
       })) {

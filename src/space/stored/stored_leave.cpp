@@ -197,7 +197,7 @@ void StoredSpace::downgrade(detail::Grant& grant, std::span<const Claim> claims)
     read.reads.push_back(Range::key(old_key));
     const Outcome own = store_->apply(read);
     if (own.reads.front().empty()) {
-      throw Evicted("the hold was lost: there is nothing left to downgrade");
+      throw Evicted("cannot downgrade: the hold was lost");
     }
     const Entry& entry = own.reads.front().front();
     Row row = parse_row(entry).row.value_or(record->row);

@@ -21,10 +21,14 @@ std::string limit_text(std::uint32_t limit) {
 }
 
 [[noreturn]] void throw_session_lost() {
-  throw SessionLost("the store has given this process's session up: open the space again");
+  throw SessionLost(
+      "the store has ended the session of this process, so its locks are lost: "
+      "open the space again");
 }
 
-[[noreturn]] void throw_evicted() { throw Evicted("the request was evicted while it waited"); }
+[[noreturn]] void throw_evicted() {
+  throw Evicted("an operator evicted this request while it waited");
+}
 
 }  // namespace
 
@@ -42,7 +46,7 @@ void StoredSpace::check_open() const {
   if (forked()) {
     throw Error("this space was opened before fork(): open it again in the child");
   }
-  if (closed_.load(std::memory_order_acquire)) throw Closed("the space was closed");
+  if (closed_.load(std::memory_order_acquire)) throw Closed("this space is closed: open it again");
 }
 
 detail::OwnerRef StoredSpace::owner(const Owner& owner) {
@@ -53,7 +57,7 @@ detail::OwnerRef StoredSpace::owner(const Owner& owner) {
 
 detail::OwnerRef StoredSpace::on_terms(const detail::OwnerRef& owner, const detail::Terms& terms) {
   if (terms.max_hold < std::chrono::nanoseconds::zero()) {
-    throw BadRequest("a max_hold must be positive");
+    throw BadRequest("max_hold must be greater than zero");
   }
   auto state = std::make_shared<detail::OwnerState>();
   if (owner != nullptr) {
@@ -89,8 +93,8 @@ void StoredSpace::learn(std::span<const std::string> classes) {
   for (const std::string& cls : classes) {
     if (cls.empty()) {
       throw StoreError(
-          "the store has an entry among the tickets that is not Tenure's: something "
-          "else wrote to it; see 'tenure doctor'");
+          "an entry among the tickets was not written by Tenure: find the program that writes to "
+          "this store, and run 'tenure doctor'");
     }
     const auto at = std::ranges::lower_bound(classes_, cls);
     if (at == classes_.end() || *at != cls) classes_.insert(at, cls);
@@ -151,11 +155,11 @@ bool StoredSpace::limit_clash(const Owner& owner, const Claim& asked, const Entr
     remove_ticket(*seen);
     return true;
   }
-  throw LimitMismatch("contenders disagree on group '" + std::string{asked.mode.name()} + "' of " +
-                      asked.path.text() + ": " + owner.text() + " asks for " +
+  throw LimitMismatch("group '" + std::string{asked.mode.name()} + "' of '" + asked.path.text() +
+                      "' is used with different limits: " + owner.text() + " asks for " +
                       limit_text(asked.mode.limit()) + ", " + seen->row.owner.text() + " (ticket " +
                       std::to_string(seen->number.value) + ") has " +
-                      limit_text(live->mode.limit()) + "; all must use one limit");
+                      limit_text(live->mode.limit()) + "; use the same limit everywhere");
 }
 
 // Why an append was refused; returns where trying again may help.
@@ -409,7 +413,7 @@ void StoredSpace::refuse_deadlock(const Record& record) {
     }
     if (removed) continue;
     throw Deadlock("deadlock: " + describe_cycle(cycle, tickets) +
-                   "; release what is held first, or ask for both in one request");
+                   "; release the held lock first, or claim both paths in one request");
   }
 }
 

@@ -36,7 +36,7 @@ std::string decode(std::string_view text) {
     const auto [end, error] =
         std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
     if (digits.size() != 2 || error != std::errc{} || end != digits.data() + digits.size()) {
-      refuse("has a '%' without two hexadecimal digits");
+      refuse("has a '%' that is not followed by two hexadecimal digits");
     }
     out += static_cast<char>(byte);
     i += 2;
@@ -56,7 +56,7 @@ std::optional<std::string_view> take_until(std::string_view& text, char mark) {
 std::string endpoint(std::string_view text) {
   const bool bracketed = text.starts_with('[');
   const std::size_t behind = bracketed ? text.find(']') : std::size_t{0};
-  if (behind == std::string_view::npos) refuse("has a '[' without its ']'");
+  if (behind == std::string_view::npos) refuse("has a '[' without a matching ']'");
   const std::size_t colon = text.find(':', behind);
   const std::string_view port =
       colon == std::string_view::npos ? default_port : text.substr(colon + 1);
@@ -64,9 +64,9 @@ std::string endpoint(std::string_view text) {
   unsigned number = 0;
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
   if (error != std::errc{} || end != port.data() + port.size() || number == 0 || number > 65535) {
-    refuse("has a port that is no number from 1 to 65535");
+    refuse("has a port that is not a number from 1 to 65535");
   }
-  if (host.empty()) refuse("has no host");
+  if (host.empty()) refuse("names no host");
   return host + ':' + std::string{port};
 }
 
@@ -77,23 +77,23 @@ std::chrono::milliseconds parse_timeout(const std::string& text) {
   const std::string_view unit{end, static_cast<std::size_t>(last - end)};
   if (error != std::errc{} || number <= 0 || number > max_timeout.count() ||
       (unit != "ms" && unit != "s")) {
-    refuse("has a timeout that is no time such as 500ms or 5s");
+    refuse("has a timeout that is not a time such as 500ms or 5s");
   }
   const std::chrono::milliseconds time{unit == "s" ? number * 1000 : number};
-  if (time > max_timeout) refuse("has a timeout of more than ten minutes");
+  if (time > max_timeout) refuse("has a timeout of more than 10 minutes");
   return time;
 }
 
 bool parse_flag(const std::string& text) {
   if (text == "yes" || text == "true" || text == "1") return true;
   if (text == "no" || text == "false" || text == "0") return false;
-  refuse("has a tls that is neither yes nor no");
+  refuse("has a tls= that is neither yes nor no");
 }
 
 std::string first_line(const std::string& path) {
   std::ifstream file{path};
   std::string line;
-  if (!std::getline(file, line)) refuse("names a password_file that can't be read: " + path);
+  if (!std::getline(file, line)) refuse("names a password_file that can't be read, '" + path + "'");
   return line;
 }
 
@@ -112,7 +112,7 @@ void set_option(Address& address, const std::string& name, std::string value) {
   } else if (name == "password_file") {
     address.password = first_line(value);
   } else {
-    refuse("has an option that etcd stores do not know, '" + name + "'");
+    refuse("has an unknown option '" + name + "'");
   }
 }
 
@@ -176,15 +176,15 @@ Address parse_address(std::string_view url) {
   address.prefix = hosts ? decode(rest) : std::string{};
   if (address.prefix.empty()) address.prefix = default_prefix;
   if (address.prefix.find('\0') != std::string::npos || address.prefix.size() > max_prefix) {
-    refuse("has a prefix with a zero byte in it, or of more than 1024 bytes");
+    refuse("has a prefix that contains a zero byte or is longer than 1024 bytes");
   }
   parse_hosts(address, hosts.value_or(rest));
   parse_options(address, options);
   if (address.cert_file.empty() != address.key_file.empty()) {
-    refuse("has one of cert and key: mutual TLS needs both");
+    refuse("has only one of cert= and key=, but mutual TLS needs both");
   }
   if (!address.ca_file.empty() || !address.cert_file.empty()) address.tls = true;
-  if (!address.password.empty() && address.user.empty()) refuse("has a password but no user");
+  if (!address.password.empty() && address.user.empty()) refuse("has a password but no user name");
   return address;
 }
 

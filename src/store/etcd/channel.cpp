@@ -33,7 +33,8 @@ constexpr std::string_view system_roots = "/etc/ssl/certs/ca-certificates.crt";
 
 std::string read_file(const std::string& path) {
   std::ifstream file{path, std::ios::binary};
-  if (!file) throw StoreError("etcd: '" + path + "' can't be read: check the path and its rights");
+  if (!file)
+    throw StoreError("etcd: '" + path + "' can't be read: check the path and its permissions");
   return {std::istreambuf_iterator<char>{file}, {}};
 }
 
@@ -117,24 +118,25 @@ std::string reason(const grpc::Status& status) {
 // For an endpoint that could not be connected to.
 std::string advice(const grpc::Status& status, bool tls) {
   if (says(status, "certificate verify failed")) {
-    return "its certificate is not trusted: check that it has not expired, that it is for this "
-           "host, and that ca= names the certificate of who signed it";
+    return "the server's certificate is not trusted: check that it has not expired, that it is for "
+           "this host, and that ca= names the certificate of the authority that signed it";
   }
-  if (says(status, "DNS resolution failed")) return "check the host's name in the URL";
-  if (says(status, "refused")) return "check host and port, and that etcd runs and listens there";
+  if (says(status, "DNS resolution failed")) return "check the host name in the URL";
+  if (says(status, "refused"))
+    return "check the host and the port, and that etcd is running and listens there";
   if (says(status, "handshake failed") || says(status, "Ssl")) {
-    return "check TLS: whether it asks for a certificate of this client's (cert=, key=), and ca=";
+    return "check ca=, and whether the server requires a client certificate (cert=, key=)";
   }
   if (says(status, "Socket closed") || says(status, "reset by peer")) {
-    return tls ? "it ended the connection at once: it may have no TLS (etcd://), or ask for a "
-                 "certificate of this client's (cert=, key=)"
-               : "it ended the connection at once: it may want TLS (etcds://)";
+    return tls ? "the server closed the connection at once: it may have no TLS (use etcd://), or "
+                 "may require a client certificate (cert=, key=)"
+               : "the server closed the connection at once: it may require TLS (use etcds://)";
   }
-  return "check host, port, TLS, and that it runs";
+  return "check the host, the port and TLS, and that etcd is running";
 }
 
 std::string who(const Address& address) {
-  return address.user.empty() ? "anybody without a user" : "the user '" + address.user + "'";
+  return address.user.empty() ? "a client without a user name" : "the user '" + address.user + "'";
 }
 
 }  // namespace
@@ -142,19 +144,22 @@ std::string who(const Address& address) {
 void throw_status(const grpc::Status& status, const Address& address, bool unknown) {
   const std::string where = "etcd at " + address.text() + ": ";
   if (says(status, "too many operations in txn request")) {
-    throw BadRequest(where +
-                     "one step needs more operations than the server takes (--max-txn-ops, 128): "
-                     "ask for less at a time");
+    throw BadRequest(
+        where +
+        "the transaction has more operations than the server allows (--max-txn-ops, default "
+        "128): split it, or raise that limit");
   }
   if (says(status, "request is too large") || says(status, "larger than max")) {
-    throw BadRequest(where +
-                     "one step has more bytes than the server takes (--max-request-bytes, 1.5 MB): "
-                     "write less at a time");
+    throw BadRequest(
+        where +
+        "the transaction has more bytes than the server allows (--max-request-bytes, default "
+        "1.5 MB): split it, or raise that limit");
   }
   if (says(status, "database space exceeded")) {
-    throw StoreError(where +
-                     "its database is full: compact and defragment it, then disarm the alarm "
-                     "(etcdctl compact, defrag, alarm disarm), and turn auto-compaction on");
+    throw StoreError(
+        where +
+        "its database is full: compact and defragment it, disarm the alarm (etcdctl compact, "
+        "defrag, alarm disarm), and turn on auto-compaction");
   }
   if (says(status, "permission denied")) {
     throw StoreError(where + who(address) + " may not read and write the prefix '" +
@@ -163,20 +168,21 @@ void throw_status(const grpc::Status& status, const Address& address, bool unkno
                      address.prefix + ")");
   }
   if (says(status, "authentication is not enabled")) {
-    throw StoreError(where +
-                     "the URL has a user, and etcd has none: leave it out, or turn "
-                     "authentication on (etcdctl auth enable)");
+    throw StoreError(
+        where +
+        "the URL names a user, but authentication is off: remove the user from the URL, or "
+        "turn on authentication (etcdctl auth enable)");
   }
   if (says(status, "authentication failed") || says(status, "user name is empty") ||
       says(status, "user name not found") || token_expired(status)) {
-    throw StoreError(where + "it does not let " + who(address) + " in: check user and password (" +
+    throw StoreError(where + "the server rejected " + who(address) + ": check user and password (" +
                      status.error_message() + ")");
   }
   if (unknown) {
     throw StoreError(
         where +
-            "no answer, so it is not known whether the step was made: read before trying "
-            "again (" +
+            "no answer, so it is not known whether the transaction was committed: read before "
+            "retrying (" +
             status.error_message() + ")",
         true);
   }
@@ -334,7 +340,7 @@ std::string Client::Parts::why_unreachable(std::chrono::milliseconds limit) {
   context.set_deadline(for_grpc(Clock::now() + limit));
   pb::StatusResponse response;
   const grpc::Status status = one->maintenance->Status(&context, {}, &response);
-  if (status.ok()) return "try again (" + one->name + ": it answers now)";
+  if (status.ok()) return "retry (" + one->name + " answers again)";
   return advice(status, address.tls) + " (" + one->name + ": " + reason(status) + ")";
 }
 

@@ -40,8 +40,9 @@ class Engine::Attempt {
     for (int i = 0; i < max_attempts; ++i) {
       if (auto outcome = once()) return *std::move(outcome);
     }
-    throw StoreError("etcd at " + engine_.client_.address().text() +
-                     ": others write so fast that this step does not get through: try again");
+    throw StoreError("etcd at " + engine_.client_.address().text() + ": gave up after " +
+                     std::to_string(max_attempts) +
+                     " conflicting writes by other clients: retry later");
   }
 
  private:
@@ -235,10 +236,11 @@ class Engine::Attempt {
   // More of etcd's revisions than the numbers between two heads are for, while one request was on
   // its way.
   [[noreturn]] void refuse_number() const {
-    throw StoreError("etcd at " + engine_.client_.address().text() +
-                         ": it was made, but others wrote so much meanwhile that it has no number "
-                         "of its own: read before trying again",
-                     true);
+    throw StoreError(
+        "etcd at " + engine_.client_.address().text() +
+            ": the transaction was committed, but other clients wrote so much meanwhile "
+            "that its revision is unknown: read before retrying",
+        true);
   }
 
   // Of several the mean, with more weight on late ones. A race loses one, and no more.

@@ -76,7 +76,8 @@ EtcdStore::~EtcdStore() {
 bool EtcdStore::forked() const noexcept { return generation_ != base::fork_generation(); }
 
 void EtcdStore::check_forked() const {
-  if (forked()) throw Error("this store was opened before fork(): open it again in the child");
+  if (forked())
+    throw Error("this store was opened before fork(): open it again in the child process");
 }
 
 Outcome EtcdStore::apply(const Txn& txn) {

@@ -11,8 +11,8 @@ constexpr std::size_t id_size = 16;
 
 [[noreturn]] void refuse() {
   throw StoreError(
-      "etcd: there is a key under the prefix that is not Tenure's: something else wrote there; "
-      "give Tenure a prefix of its own");
+      "etcd: a key under the prefix was not written by Tenure: give Tenure a prefix that no other "
+      "program writes to");
 }
 
 }  // namespace

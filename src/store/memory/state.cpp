@@ -58,14 +58,14 @@ MemoryStore::State::Result MemoryStore::State::step(const Txn& txn) {
   }
   Result result;
   if (fault == Fault::before) {
-    result.error = std::make_exception_ptr(StoreError{"memory: this apply was told to fail"});
+    result.error = std::make_exception_ptr(StoreError{"memory: fail_next() made this apply fail"});
     return result;
   }
   result.outcome = write(txn);
   if (fault == Fault::after) {
     result.outcome = {};
     result.error = std::make_exception_ptr(StoreError{
-        "memory: this apply was told to fail once made: read before trying again", true});
+        "memory: fail_next() made this apply fail after the commit: read before retrying", true});
   }
   return result;
 }
@@ -216,7 +216,7 @@ std::shared_ptr<MemoryStore::State::Life> MemoryStore::State::kill(std::string_v
   const Lock lock{mutex_};
   const auto at = sessions_.find(id);
   if (at == sessions_.end()) {
-    throw BadRequest("memory: no session '" + std::string{id} + "' is alive");
+    throw BadRequest("memory: there is no live session '" + std::string{id} + "'");
   }
   auto life = std::move(at->second);
   life->ended = ended;
@@ -250,9 +250,9 @@ Instant MemoryStore::State::now() {
 
 void MemoryStore::State::advance(std::chrono::nanoseconds by) {
   if (clock_ != Clock::virtual_time) {
-    throw BadRequest("memory: a real clock can't be advanced: open the store with virtual_time");
+    throw BadRequest("memory: cannot advance a real clock: open the store with virtual_time");
   }
-  if (by < std::chrono::nanoseconds::zero()) throw BadRequest("memory: no clock goes back");
+  if (by < std::chrono::nanoseconds::zero()) throw BadRequest("memory: cannot move the clock back");
   const Lock lock{mutex_};
   advanced_ += by;
   collect(table_.revision());
@@ -320,7 +320,8 @@ bool MemoryStore::State::busy() const {
 
 void MemoryStore::State::settle() {
   if (serves == this || rings_for == this) {
-    throw BadRequest("memory: settle() on a thread of the store's would wait for itself");
+    throw BadRequest(
+        "memory: settle() must not be called on a thread of the store, where it would deadlock");
   }
   const Lock lock{mutex_};
   collect(table_.revision());

@@ -204,7 +204,7 @@ std::optional<Answer> Batches::run(const Txn& txn, Batch& batch, bool alone, Con
   } catch (const Failed& failed) {
     if (failed.done() == all.size() - 1 && !failed.broken()) {
       throw StoreError(std::string{failed.what()} +
-                           ": this was written, but may be lost when the server crashes",
+                           ": the transaction was committed, but a crash of the server may lose it",
                        true);
     }
     if (failed.state() != number_refused) throw;

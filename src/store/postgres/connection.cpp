@@ -42,28 +42,31 @@ struct Pointers {
 // where none is found, for a server of another language say, what PQping finds decides.
 constexpr std::array<std::pair<const char*, const char*>, 14> advices = {{
     {"no pg_hba.conf entry",
-     "Give the server's pg_hba.conf a line for this user, database and address"},
+     "Add a line for this user, database and address to the server's pg_hba.conf"},
     {"password", "Check user and password: in the URL, in ~/.pgpass or in PGPASSFILE"},
-    {"role \"", "Check the user in the URL, or make it with CREATE ROLE … LOGIN"},
-    {"database \"", "Check the database in the URL, or make it with CREATE DATABASE"},
+    {"role \"", "Check the user in the URL, or create it with CREATE ROLE … LOGIN"},
+    {"database \"", "Check the database in the URL, or create it with CREATE DATABASE"},
     {"read-only",
-     "It takes no writes: name the primary, or all hosts (the first that takes writes is used), "
-     "and "
-     "check default_transaction_read_only"},
+     "The server rejects writes: name the primary, or list all hosts (the first that accepts "
+     "writes is used), and check default_transaction_read_only"},
     {"certificate verify failed",
      "The server's certificate is not trusted: check that it has not expired, and that "
-     "sslrootcert= "
-     "names the certificate of who signed it"},
+     "sslrootcert= names the certificate of the authority that signed it"},
     {"root certificate file",
-     "Name the certificate of who signed the server's with sslrootcert=, or put it there"},
+     "Name the certificate of the authority that signed the server's certificate with "
+     "sslrootcert=, or put it there"},
     {"does not match host name",
-     "Use the name that the server's certificate is for, or have it made for this one"},
-    {"does not support SSL", "Turn TLS on at the server (ssl=on), or ask for less with sslmode="},
-    {"SSL", "Check the parameters of TLS (sslmode, sslrootcert, sslcert, sslkey)"},
-    {"too many clients", "Raise max_connections, or put a pooler in front"},
-    {"connection slots", "Raise max_connections, or put a pooler in front"},
-    {"translate host name", "Check the host's name in the URL"},
-    {"onnection refused", "Check host and port, and that the server runs and listens there"},
+     "Connect to a host name that is in the server's certificate, or issue one for this name"},
+    {"does not support SSL",
+     "Turn on TLS at the server (ssl=on), or set sslmode=prefer or sslmode=disable"},
+    {"SSL", "Check the TLS parameters (sslmode, sslrootcert, sslcert, sslkey)"},
+    {"too many clients",
+     "Raise max_connections, or put a connection pooler in front of the server"},
+    {"connection slots",
+     "Raise max_connections, or put a connection pooler in front of the server"},
+    {"translate host name", "Check the host name in the URL"},
+    {"onnection refused",
+     "Check the host and the port, and that the server is running and listens there"},
 }};
 
 NoConnection refused(const Target& target, const Pointers& pointers, std::string reason) {
@@ -72,19 +75,19 @@ NoConnection refused(const Target& target, const Pointers& pointers, std::string
   const std::string start = "no connection to " + target.shown + ": " + reason + ". ";
   const PGPing ping = PQpingParams(pointers.names.data(), pointers.values.data(), 0);
   if (ping == PQPING_REJECT) {
-    return {start + "The server is starting or stopping: try again in a moment", true};
+    return {start + "The server is starting or stopping: retry in a moment", true};
   }
   for (const auto& [when, what] : advices) {
     if (reason.contains(when)) return {start + what, false};
   }
   if (ping == PQPING_OK) {
     return {start +
-                "A server is there: check user, password, database, TLS, and that it is the "
-                "primary and has connections left",
+                "The server answers: check user, password, database and TLS, and that it is the "
+                "primary and has free connections",
             false};
   }
   return {start + (ping == PQPING_NO_RESPONSE
-                       ? "Check host and port, and that the server runs and can be reached"
+                       ? "Check the host and the port, and that the server is running and reachable"
                        : "Check the parameters of the URL"),
           false};
 }
@@ -121,7 +124,8 @@ Connection::Connection(std::shared_ptr<const Target> target) : target_(std::move
   const Pointers pointers{*target_};
   connection_.reset(PQconnectdbParams(pointers.names.data(), pointers.values.data(), 0));
   PGconn* const connection = connection_.get();
-  if (connection == nullptr) throw NoConnection("no memory for a connection to PostgreSQL", true);
+  if (connection == nullptr)
+    throw NoConnection("out of memory: cannot open a connection to PostgreSQL", true);
   if (PQstatus(connection) != CONNECTION_OK) {
     throw refused(*target_, pointers, target_->hide(PQerrorMessage(connection)));
   }
@@ -225,7 +229,8 @@ std::vector<Result> Connection::run(std::span<const Step> steps, const Patience&
   const bool queued = std::ranges::all_of(
       steps, [this](const Step& step) { return send(*step.statement, *step.params); });
   // What was queued is not taken back, so the connection is of no use any more.
-  if (!queued) throw Failed(target_->shown + ": no memory for a call", "", true, false);
+  if (!queued)
+    throw Failed(target_->shown + ": out of memory while sending a statement", "", true, false);
   if (PQpipelineSync(connection) == 0) fail(nullptr, true);
   std::vector<Result> results = rest_of_run(patience);
   PQexitPipelineMode(connection);
@@ -270,7 +275,8 @@ Result Connection::next(const Patience& patience) {
         until = {};
       } else {
         ready = ::poll(&one, 1, last_wait_ms);  // It may have answered while that was asked.
-        if (ready == 0) throw Failed(target_->shown + ": no answer in time", "", true, true);
+        if (ready == 0)
+          throw Failed(target_->shown + ": no answer within the time limit", "", true, true);
       }
     }
     if (ready < 0 && errno != EINTR) throw Failed(target_->shown + ": poll failed", "", true, true);

@@ -47,11 +47,13 @@ std::string advice(const Failed& failed) {
            "and EXECUTE on its routines, or use another user";
   }
   if (state == "25006") {
-    return ": it takes no writes: connect to the primary, and check default_transaction_read_only";
+    return ": the server rejects writes: connect to the primary, and check "
+           "default_transaction_read_only";
   }
-  if (state.starts_with("53")) return ": the server is short of room or connections";
+  if (state.starts_with("53")) return ": the server is out of disk space, memory or connections";
   if (state == "3F000" || state == "42883" || state == "42P01") {
-    return ": the schema is gone or not whole; start again, and it is made anew";
+    return ": the schema was dropped or is incomplete: drop it if it still exists, and restart "
+           "this program, which creates it again";
   }
   return {};
 }
@@ -230,9 +232,10 @@ bool Engine::works(std::int64_t backend, const std::string& since) noexcept {
 // Of one that is not made again.
 void Engine::throw_for(const Failed& failed) {
   if (!is_cut_off(failed)) throw StoreError(failed.what() + advice(failed));
-  throw StoreError(std::string{failed.what()} +
-                       ": whether this was written is not known; read before trying again",
-                   true);
+  throw StoreError(
+      std::string{failed.what()} +
+          ": it is not known whether the transaction was committed: read before retrying",
+      true);
 }
 
 // What was sent may still wait for its turn on the server. When its backend has gone, what has not

@@ -85,7 +85,8 @@ PostgresStore::~PostgresStore() {
 bool PostgresStore::forked() const noexcept { return generation_ != base::fork_generation(); }
 
 void PostgresStore::check_forked() const {
-  if (forked()) throw Error("this store was opened before fork(): open it again in the child");
+  if (forked())
+    throw Error("this store was opened before fork(): open it again in the child process");
 }
 
 Outcome PostgresStore::apply(const Txn& txn) {

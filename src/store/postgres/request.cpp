@@ -123,14 +123,16 @@ void check_size(const Txn& txn) {
     const std::size_t size =
         write.key.size() + (write.kind == Write::Kind::append ? stamp_size : 0);
     if (size > max_key_size) {
-      throw BadRequest("a key of " + std::to_string(size) + " bytes is too long for PostgreSQL: " +
-                       std::to_string(max_key_size) + " are the most");
+      throw BadRequest("a key of " + std::to_string(size) +
+                       " bytes is too long for PostgreSQL: the limit is " +
+                       std::to_string(max_key_size) + " bytes");
     }
     total += size + write.value.size();
   }
   if (total > max_request_size) {
-    throw BadRequest("a transaction of " + std::to_string(total) + " bytes is too large: " +
-                     std::to_string(max_request_size) + " are the most; write it in parts");
+    throw BadRequest("a transaction of " + std::to_string(total) +
+                     " bytes is too large: the limit is " + std::to_string(max_request_size) +
+                     " bytes; split it");
   }
 }
 

@@ -51,9 +51,9 @@ void make_once(Connection& connection, const Target& target) {
   } catch (const Failed& failed) {
     if (!failed.broken()) connection.execute("ROLLBACK");
     if (failed.state() != "42501") throw;
-    throw StoreError(std::string{failed.what()} + ": let somebody who may run CREATE SCHEMA " +
+    throw StoreError(std::string{failed.what()} + ": ask an administrator to run CREATE SCHEMA " +
                      target.quoted_schema() + " AUTHORIZATION \"" + PQuser(connection.get()) +
-                     "\", or name another schema with tenure_schema=");
+                     "\", or choose another schema with tenure_schema=");
   }
 }
 
@@ -63,7 +63,7 @@ std::int64_t open_schema(Connection& connection, const Target& target) {
   const int server = PQserverVersion(connection.get());
   if (server < oldest_server) {
     throw StoreError(target.shown + " is PostgreSQL " + std::to_string(server / 10'000) +
-                     ": 13 is the oldest that will do");
+                     ": Tenure needs version 13 or later");
   }
   int version = version_of(connection, target);
   if (version == 0) {
@@ -72,9 +72,9 @@ std::int64_t open_schema(Connection& connection, const Target& target) {
   }
   if (version != schema_version) {
     throw StoreError(target.shown + ": the schema " + target.quoted_schema() + " has version " +
-                     std::to_string(version) + ", and this program knows " +
+                     std::to_string(version) + ", but this program supports version " +
                      std::to_string(schema_version) +
-                     ": use a newer Tenure, or another schema with tenure_schema=");
+                     ": use a matching Tenure, or choose another schema with tenure_schema=");
   }
   return std::stoll(
       connection

@@ -54,7 +54,7 @@ TEST(PostgresSchema, OfALaterVersionIsRefusedAndLeftAlone) {
   TestServer::instance().sql("UPDATE " + schema.name() + ".meta SET value='7'");
   const std::string said = refusal(schema.url());
   EXPECT_TRUE(has(said, "version 7")) << said;
-  EXPECT_TRUE(has(said, "newer Tenure")) << said;
+  EXPECT_TRUE(has(said, "use a matching Tenure")) << said;
 }
 
 TEST(PostgresSchema, NeedsTheRightToBeMade) {
@@ -71,11 +71,11 @@ TEST(PostgresUrl, ErrorsSayWhatToDo) {
   TestServer& server = TestServer::instance();
   const std::string port = std::to_string(server.port());
   const std::string nobody = refusal("postgres://tenure@127.0.0.1:1/postgres");
-  EXPECT_TRUE(has(nobody, "Check host and port")) << nobody;
+  EXPECT_TRUE(has(nobody, "Check the host and the port")) << nobody;
   const std::string database = refusal("postgres://tenure@127.0.0.1:" + port + "/nowhere");
   EXPECT_TRUE(has(database, "nowhere") && has(database, "Check the database")) << database;
   const std::string odd = refusal("postgres://tenure@127.0.0.1:" + port + "/postgres?colour=red");
-  EXPECT_TRUE(has(odd, "can't be read")) << odd;
+  EXPECT_TRUE(has(odd, "the PostgreSQL URL is not valid")) << odd;
   EXPECT_TRUE(has(refusal("postgres://h/d?tenure_sheme=x"), "tenure_sheme"));
   EXPECT_TRUE(has(refusal("postgres://h/d?tenure_schema=a\"b"), "letters"));
 }

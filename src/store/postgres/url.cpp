@@ -54,14 +54,14 @@ void take_own(Target& target, std::string_view parameter) {
   const std::string_view value =
       equals == std::string_view::npos ? std::string_view{} : parameter.substr(equals + 1);
   if (name != "tenure_schema") {
-    throw Error("the PostgreSQL URL has a parameter '" + std::string{name} +
-                "': the only one of Tenure's own is tenure_schema");
+    throw Error("the PostgreSQL URL has an unknown parameter '" + std::string{name} +
+                "': Tenure's only own parameter is tenure_schema");
   }
   if (value.empty() || value.size() > max_schema_size ||
       value.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") !=
           std::string_view::npos) {
-    throw Error("tenure_schema in the PostgreSQL URL must be of 1 to " +
-                std::to_string(max_schema_size) + " letters, digits, '_' and '-'");
+    throw Error("tenure_schema in the PostgreSQL URL must have 1 to " +
+                std::to_string(max_schema_size) + " characters: letters, digits, '_' and '-'");
   }
   target.schema = value;
 }
@@ -154,9 +154,9 @@ Target parse_url(std::string_view url) {
       PQconninfoParse(plain.c_str(), &reason)};
   const std::unique_ptr<char, FreeText> text{reason};
   if (!options) {
-    throw Error("the PostgreSQL URL can't be read (" + without_quotes(text ? text.get() : "") +
-                "): write postgres://user:password@host:port/database?parameter=value, with %XX "
-                "for every character that means something in a URL");
+    throw Error("the PostgreSQL URL is not valid (" + without_quotes(text ? text.get() : "") +
+                "): write postgres://user:password@host:port/database?parameter=value, and %XX "
+                "for reserved characters");
   }
   const auto set = [&](const char* name, const char* value) {
     target.names.emplace_back(name);

@@ -19,7 +19,7 @@ BEGIN
   PERFORM FROM @.entry AS e WHERE e.key = entry_key AND (seen IS NULL OR e.changed = seen)
     FOR KEY SHARE;
   IF NOT FOUND THEN
-    RAISE EXCEPTION 'tenure: what this transaction relies on is not held any more'
+    RAISE EXCEPTION 'tenure: the lock that this transaction depends on is no longer held'
       USING ERRCODE = 'object_not_in_prerequisite_state';
   END IF;
 END $body$;

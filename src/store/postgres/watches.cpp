@@ -55,7 +55,7 @@ Watches::Watches(std::shared_ptr<Engine> engine, std::shared_ptr<Sessions> sessi
     : engine_(std::move(engine)),
       sessions_(std::move(sessions)),
       bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (bell_ < 0) throw StoreError("no file descriptor is left: raise the limit on open files");
+  if (bell_ < 0) throw StoreError("cannot create an eventfd: raise the limit on open files");
 }
 
 Watches::~Watches() { ::close(bell_); }
@@ -216,8 +216,8 @@ void Watches::wake() const noexcept {
 std::string Watches::state() {
   const Lock lock{mutex_};
   if (engine_->pooled())
-    return "read once a second: a pooler is in between, so nothing is notified";
-  return known_from_ ? "LISTEN" : "LISTEN, when somebody watches";
+    return "polling once a second, because a pooler does not pass notifications on";
+  return known_from_ ? "LISTEN" : "LISTEN, as soon as there is a watch";
 }
 
 void Watches::stop() {

@@ -48,7 +48,8 @@ void put_array(std::string& to, unsigned type, std::size_t count) {
 }
 
 std::uint32_t take32(std::string_view& from) {
-  if (from.size() < 4) throw Error("PostgreSQL sent a value that ends too early");
+  if (from.size() < 4)
+    throw Error("PostgreSQL sent a truncated value: check the versions of server and client");
   std::uint32_t value = 0;
   for (const char byte : from.substr(0, 4)) {
     value = value << 8U | static_cast<unsigned char>(byte);
@@ -60,7 +61,8 @@ std::uint32_t take32(std::string_view& from) {
 // Behind its size.
 std::string_view take_value(std::string_view& from) {
   const std::uint32_t size = take32(from);
-  if (size > from.size()) throw Error("PostgreSQL sent a value that ends too early");
+  if (size > from.size())
+    throw Error("PostgreSQL sent a truncated value: check the versions of server and client");
   const std::string_view value = from.substr(0, size);
   from.remove_prefix(size);
   return value;

@@ -17,7 +17,7 @@ namespace tenure::sqlite {
 namespace {
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
-  throw StoreError(path.string() + " " + why);
+  throw StoreError("'" + path.string() + "' " + why);
 }
 
 std::string text_of(int error) { return std::generic_category().message(error); }
@@ -54,18 +54,19 @@ std::uint64_t type_of(const std::string& path) {
 }
 
 std::filesystem::path resolve(const std::filesystem::path& path) {
-  if (path.empty()) throw StoreError("a SQLite store needs a path: sqlite:app.db");
+  if (path.empty()) throw StoreError("a SQLite store needs a path: write sqlite:app.db");
   std::error_code error;
   if (std::filesystem::is_symlink(path, error)) {
     const std::filesystem::path real = std::filesystem::canonical(path, error);
-    if (error) refuse(path, "is a symbolic link to nothing: make its target, or remove it");
+    if (error)
+      refuse(path, "is a symbolic link to a missing file: create that file, or remove the link");
     return real;
   }
   const std::filesystem::path absolute = std::filesystem::absolute(path);
   const std::filesystem::path directory = std::filesystem::canonical(absolute.parent_path(), error);
   if (error) {
     refuse(absolute.parent_path(),
-           "can't be reached (" + error.message() + "): make that directory first");
+           "can't be used (" + error.message() + "): create that directory first");
   }
   return directory / absolute.filename();
 }
@@ -74,7 +75,7 @@ void check_directory(const std::filesystem::path& directory) {
   if (!std::filesystem::is_directory(directory)) refuse(directory, "is not a directory");
   if (::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
     refuse(directory, "can't be written (" + text_of(errno) +
-                          "): SQLite needs files beside the database; use another directory");
+                          "): SQLite creates files beside the database; use another directory");
   }
 }
 
@@ -84,23 +85,25 @@ void check_file_system(const std::filesystem::path& path, const SqliteOptions& o
   const auto found = shared_file_systems().find(type);
   if (found == shared_file_systems().end()) return;
   refuse(path, "is on a file system (" + std::string{found->second} +
-                   ") whose locks do not hold between all who can see it: use a local disk");
+                   ") whose locks do not work across machines: use a local disk");
 }
 
 void check_file(const std::filesystem::path& path, const struct stat& status) {
   if (S_ISDIR(status.st_mode)) refuse(path, "is a directory: name a file in it");
-  if (!S_ISREG(status.st_mode)) refuse(path, "is not a regular file: name another one");
+  if (!S_ISREG(status.st_mode)) refuse(path, "is not a regular file: name another file");
   if (::faccessat(AT_FDCWD, path.c_str(), R_OK | W_OK, AT_EACCESS) != 0) {
     refuse(path, "can't be read and written (" + text_of(errno) + "): change its permissions");
   }
   if (status.st_nlink > 1) {
     refuse(path, "has " + std::to_string(status.st_nlink) +
-                     " hard links, and SQLite's log beside each name: keep one of them");
+                     " hard links, and each name would get a log of its own: keep only one name");
   }
   struct statx extended{};
   if (::statx(AT_FDCWD, path.c_str(), 0, 0, &extended) == 0 &&
       (extended.stx_attributes & extended.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0) {
-    refuse(path, "is a mount point, so the files beside it are not its own: mount its directory");
+    refuse(path,
+           "is a mount point, so SQLite's files beside it would not be shared: mount its "
+           "directory instead");
   }
 }
 
@@ -152,16 +155,16 @@ std::uint32_t number_at(std::string_view header, std::size_t at) {
 
 void check_identity(const Place& place) {
   const auto other = [&place](const std::string& what) {
-    refuse(place.path, "is " + what + ", not one of Tenure's; nothing was touched: name another");
+    refuse(place.path, "is " + what + ": name another file; nothing was changed");
   };
   const std::string header = header_of(place);
-  if (!header.starts_with(header_magic)) other("no SQLite database");
-  if (number_at(header, 68) != application_id) other("another program's SQLite database");
+  if (!header.starts_with(header_magic)) other("not a SQLite database");
+  if (number_at(header, 68) != application_id) other("a SQLite database of another program");
   const std::uint32_t version = number_at(header, 60);
   if (version == schema_version) return;
   refuse(place.path, "has schema version " + std::to_string(version) +
-                         ", and this Tenure knows version " + std::to_string(schema_version) +
-                         ": use the Tenure that made it");
+                         ", but this program supports version " + std::to_string(schema_version) +
+                         ": use the version of Tenure that created it");
 }
 
 std::string file_system_name(const std::filesystem::path& path) {

@@ -74,31 +74,31 @@ bool no_space(int code, int system_error) {
 
 std::string advice(int code, int system_error, const std::string& path, const std::string& said) {
   if (no_space(code, system_error)) {
-    return "no space left for " + path + ": free some; nothing was written";
+    return "no space left on the disk of '" + path + "': free some space; nothing was written";
   }
   switch (code) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return path +
-             " was locked for too long by someone who does not queue with Tenure (an sqlite3 shell "
-             "in a transaction, a backup, a stopped process): end that and try again; nothing was "
-             "written";
+      return "'" + path +
+             "' is locked by another program (an sqlite3 shell in a transaction, a backup, a "
+             "stopped process): end that program and retry; nothing was written";
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-      return path + " is damaged (" + said +
+      return "'" + path + "' is damaged (" + said +
              "): stop all programs that use it, then restore a backup, or save what `sqlite3 " +
              path + " .recover` can read";
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_AUTH:
-      return path + " can't be written (" + said +
+      return "'" + path + "' can't be written (" + said +
              "): check the permissions of the file and its directory";
     case SQLITE_CANTOPEN:
-      return path + " can't be opened (" + said +
-             "): check that it is there, its permissions, and the limit on open files";
-    case SQLITE_TOOBIG: return "a key or value is too big for " + path + "; nothing was written";
-    case SQLITE_NOMEM: return "no memory left for " + path;
-    default: return path + ": SQLite failed: " + said;
+      return "'" + path + "' can't be opened (" + said +
+             "): check that it exists, its permissions, and the limit on open files";
+    case SQLITE_TOOBIG:
+      return "a key or value is too large for '" + path + "': make it smaller; nothing was written";
+    case SQLITE_NOMEM: return "out of memory while using '" + path + "'";
+    default: return "SQLite failed on '" + path + "': " + said;
   }
 }
 

@@ -119,9 +119,9 @@ void Engine::check_intact_sometimes() {
 
 void Engine::throw_if_replaced() const {
   if (!replaced_.load()) return;
-  throw StoreError(place_.path.string() + " or " + side_->path().string() +
-                   " was replaced or removed while it was open: nothing that this process held "
-                   "counts any more; put the right files in place and start again");
+  throw StoreError("'" + place_.path.string() + "' or '" + side_->path().string() +
+                   "' was replaced or removed while it was open, so this process has lost its "
+                   "locks: put the right files back and restart this program");
 }
 
 std::unique_ptr<Connection> Engine::open(Connection::Mode mode) const {

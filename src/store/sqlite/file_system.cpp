@@ -213,7 +213,7 @@ std::string with_fewer_calls(const std::string& under) {
   system.under = sqlite3_vfs_find(under.empty() ? nullptr : under.c_str());
   if (system.under == nullptr) {
     made->erase(at);
-    throw StoreError("SQLite has no file system '" + under + "'");
+    throw StoreError("SQLite has no VFS named '" + under + "'");
   }
   system.name = "tenure+" + std::string{system.under->zName};
   system.vfs = *system.under;

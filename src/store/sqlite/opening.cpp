@@ -110,11 +110,12 @@ void refuse_lost_side(Connection& database, const SideFile& side, const std::str
   const std::string count = database.ask(
       "SELECT count(*) FROM tenure_sessions WHERE coalesce(boot,'')=?1", {{.bytes = boot}});
   if (count == "0") return;
-  throw StoreError(side.path().string() +
-                   " is not the file that this database was used with, and " + count +
-                   " session(s) since this boot are recorded: processes may still be "
-                   "running, and hold locks that nobody could see. Stop all that use the database, "
-                   "then `tenure doctor --new-epoch`");
+  throw StoreError("'" + side.path().string() +
+                   "' is not the file that was used with this database, and the database lists " +
+                   count +
+                   " session(s) since the last boot: their processes may still run, and "
+                   "other processes could not see their locks. Stop all programs that use the "
+                   "database, then run `tenure doctor --new-epoch`");
 }
 
 std::string member(const std::string& json, const char* name) {
@@ -180,7 +181,8 @@ void settle_epoch(const Opened& opened, const SqliteOptions& options) {
 void make_file(const std::filesystem::path& path) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) {
-    throw StoreError(path.string() + " can't be made: " + std::generic_category().message(errno));
+    throw StoreError("'" + path.string() +
+                     "' can't be created: " + std::generic_category().message(errno));
   }
   ::fchmod(fd, 0600);
   ::close(fd);
@@ -206,8 +208,8 @@ void make_schema(Connection& database) {
 void use_log(Connection& database, const Place& place) {
   const std::string mode = database.ask("PRAGMA journal_mode=WAL");
   if (mode == "wal") return;
-  throw StoreError(place.path.string() +
-                   " can't be switched to SQLite's write-ahead log (it says '" + mode +
+  throw StoreError("'" + place.path.string() +
+                   "' can't use SQLite's write-ahead log (journal_mode is '" + mode +
                    "'): use a local disk");
 }
 

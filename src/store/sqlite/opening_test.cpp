@@ -62,7 +62,7 @@ TEST(SqliteOpening, TakesAnEmptyFileAsItIs) {
 
 TEST(SqliteOpening, RefusesADirectoryThatIsNotThere) {
   const Directory directory;
-  expect_refused(directory, directory / "none" / "app.db", "make that directory first");
+  expect_refused(directory, directory / "none" / "app.db", "create that directory first");
 }
 
 TEST(SqliteOpening, RefusesWhatIsNoFile) {
@@ -72,7 +72,7 @@ TEST(SqliteOpening, RefusesWhatIsNoFile) {
   ASSERT_EQ(::mkfifo((directory / "pipe").c_str(), 0600), 0);
   expect_refused(directory, directory / "pipe", "not a regular file");
   fs::create_symlink(directory / "gone", directory / "link");
-  EXPECT_NE(refusal(directory / "link").find("symbolic link to nothing"), std::string::npos);
+  EXPECT_NE(refusal(directory / "link").find("symbolic link to a missing file"), std::string::npos);
   EXPECT_NE(refusal("").find("needs a path"), std::string::npos);
 }
 
@@ -138,9 +138,9 @@ TEST(SqliteOpening, RefusesNetworkFileSystems) {
 TEST(SqliteOpening, RefusesForeignFiles) {
   const Directory directory;
   write_file(directory / "notes.txt", "Dear diary, this is longer than a header of SQLite's is.\n");
-  expect_refused(directory, directory / "notes.txt", "no SQLite database");
+  expect_refused(directory, directory / "notes.txt", "is not a SQLite database");
   run_sql(directory / "theirs.db", "CREATE TABLE t(a)");
-  expect_refused(directory, directory / "theirs.db", "another program's");
+  expect_refused(directory, directory / "theirs.db", "is a SQLite database of another program");
 }
 
 TEST(SqliteOpening, RefusesAnotherVersion) {
@@ -148,7 +148,7 @@ TEST(SqliteOpening, RefusesAnotherVersion) {
   std::ignore = open_sqlite(directory / "app.db");
   run_sql(directory / "app.db", "PRAGMA user_version=7; PRAGMA wal_checkpoint(TRUNCATE)");
   expect_refused(directory, directory / "app.db",
-                 "schema version 7, and this Tenure knows version 1");
+                 "schema version 7, but this program supports version 1");
 }
 
 TEST(SqliteOpening, SaysWhenTheFileIsDamaged) {

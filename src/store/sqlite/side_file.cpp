@@ -24,7 +24,7 @@ constexpr std::uint32_t layout_version = 1;
 constexpr int most_turns = 8;
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
-  throw StoreError(path.string() + ": " + why);
+  throw StoreError("'" + path.string() + "' " + why);
 }
 
 std::string text_of(int error) { return std::generic_category().message(error); }
@@ -86,7 +86,7 @@ std::optional<Byte> session_byte(std::string_view id) noexcept {
 std::uint64_t random_number() {
   std::uint64_t number = 0;
   while (::getrandom(&number, sizeof number, 0) != sizeof number) {
-    if (errno != EINTR) throw Error("the system has no random numbers: " + text_of(errno));
+    if (errno != EINTR) throw Error("getrandom() failed: " + text_of(errno));
   }
   return number;
 }
@@ -140,7 +140,7 @@ void SideFile::open_locked(const Owner& owner) {
       made_ = gate_->get() >= 0;
     }
     if (gate_->get() < 0 && errno == ELOOP) {
-      refuse(path_, "is a symbolic link; Tenure makes this file itself: remove the link");
+      refuse(path_, "is a symbolic link, but Tenure creates this file itself: remove the link");
     }
     if (gate_->get() < 0) refuse(path_, "can't be opened: " + text_of(errno));
     if (const int error = lock_byte(gate_->get(), LockType::write, opening_byte, true);
@@ -164,7 +164,7 @@ void SideFile::check_owner(const Owner& owner) const {
   if (!S_ISREG(status.st_mode)) refuse(path_, "is not a regular file: remove it");
   if (made_ || status.st_uid == owner.uid) return;
   refuse(path_, "belongs to user " + std::to_string(status.st_uid) + ", the database to user " +
-                    std::to_string(owner.uid) + ": give both to one (chown)");
+                    std::to_string(owner.uid) + ": give both files to the same user (chown)");
 }
 
 void SideFile::make(const Owner& owner) {
@@ -176,7 +176,7 @@ void SideFile::make(const Owner& owner) {
   // All blocks now: a page that can't be had later is a signal, not an error.
   if (const int error = ::posix_fallocate(gate_->get(), 0, sizeof(Shared)); error != 0) {
     std::ignore = ::ftruncate(gate_->get(), 0);
-    refuse(path_, "can't be made: " + text_of(error));
+    refuse(path_, "can't be created: " + text_of(error));
   }
 }
 
@@ -185,8 +185,8 @@ void SideFile::map() {
   ::fstat(gate_->get(), &status);
   const auto refused = [this] {
     refuse(path_,
-           "is not a file of this version of Tenure; stop all programs that use the "
-           "database, remove this file, and open again");
+           "is not a file of this version of Tenure: stop all programs that use the "
+           "database, remove this file, and retry");
   };
   if (status.st_size != sizeof(Shared)) refused();
   void* const at =
@@ -228,7 +228,7 @@ void SideFile::enter_gate() {
   int error = lock_byte(gate_->get(), LockType::write, gate_queue_byte, true);
   if (error == 0) error = lock_byte(gate_->get(), LockType::write, gate_byte, true);
   unlock_byte(gate_->get(), gate_queue_byte);
-  if (error != 0) refuse(path_, "the writers' gate can't be locked: " + text_of(error));
+  if (error != 0) refuse(path_, "can't be locked for writing: " + text_of(error));
 }
 
 void SideFile::settle(std::uint64_t revision) const noexcept {

@@ -76,7 +76,8 @@ SqliteStore::~SqliteStore() {
 bool SqliteStore::forked() const noexcept { return generation_ != fork_generation(); }
 
 void SqliteStore::check_forked() const {
-  if (forked()) throw Error("this store was opened before fork(): open it again in the child");
+  if (forked())
+    throw Error("this store was opened before fork(): open it again in the child process");
 }
 
 Outcome SqliteStore::apply(const Txn& txn) {
@@ -110,14 +111,13 @@ std::unique_ptr<Session> SqliteStore::open_session(const SessionOptions& options
       static_cast<std::uint64_t>(first_session_byte) | random_number() >> 2U;
   if (file->get() < 0 || lock_byte(file->get(), LockType::write,
                                    Byte{static_cast<std::int64_t>(number)}, false) != 0) {
-    throw StoreError(path +
-                     " can't be opened and locked for a session: check that it is there, and "
-                     "the limit on open files");
+    throw StoreError("cannot open and lock '" + path +
+                     "' for a session: check that the file exists, and the limit on open files");
   }
   struct stat status{};
   ::fstat(file->get(), &status);
   if (file_id(status) != engine.side().id()) {
-    throw StoreError(path + " was replaced while it was open: start this program again");
+    throw StoreError("'" + path + "' was replaced while it was open: restart this program");
   }
   auto session = std::make_unique<HeldSession>(shared_from_this(), std::move(file),
                                                stores::session_id(number));
