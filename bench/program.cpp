@@ -1,23 +1,24 @@
 #include "bench/program.hpp"
 
 #include <sched.h>
-#include <sys/prctl.h>
 #include <sys/single_threaded.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <fstream>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
+
+#include "tests/kit/process.hpp"
 
 namespace tenure::bench {
 namespace {
@@ -52,32 +53,16 @@ int ask(const Question& question, Effort effort) {
   return report.missed() == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-int wait_for(pid_t child) {
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) throw std::system_error(errno, std::generic_category(), "waitpid");
-  }
-  return status;
-}
-
-pid_t fork_or_throw() {
-  (void)std::fflush(stdout);
-  const pid_t parent = ::getpid();
-  const pid_t child = ::fork();
-  if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
-  if (child == 0) die_with(parent, SIGKILL);
-  return child;
-}
-
 bool answered(const Question& question, Effort effort) {
-  const pid_t child = fork_or_throw();
-  if (child == 0) std::exit(ask(question, effort));  // NOLINT(concurrency-mt-unsafe)
-  const int status = wait_for(child);
-  if (WIFSIGNALED(status)) {
+  kit::Process process{[&](const kit::Line& /*line*/) {
+    std::exit(ask(question, effort));  // NOLINT(concurrency-mt-unsafe)
+  }};
+  const int status = process.exit_status();
+  if (status > 128) {
     (void)std::fprintf(stderr, "'%s' was ended by signal %d\n", std::string{question.name}.c_str(),
-                       WTERMSIG(status));
+                       status - 128);
   }
-  return status == 0;
+  return status == EXIT_SUCCESS;
 }
 
 int run(std::string_view program, std::span<char*> arguments, std::span<const Question> questions) {
@@ -118,26 +103,10 @@ int run_program(int argc, char** argv, std::span<const Question> questions) {
 }
 
 std::vector<double> in_a_process(const std::function<std::vector<double>()>& measure) {
-  std::array<int, 2> ends{};
-  if (::pipe(ends.data()) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
-  const pid_t child = fork_or_throw();
-  if (child == 0) {
-    const std::vector<double> figures = measure();
-    const auto bytes = static_cast<ssize_t>(figures.size() * sizeof(double));
-    ::_exit(::write(ends[1], figures.data(), static_cast<std::size_t>(bytes)) == bytes ? 0 : 1);
-  }
-  ::close(ends[1]);
-  std::vector<double> figures;
-  double figure = 0;
-  while (::read(ends[0], &figure, sizeof figure) == sizeof figure) figures.push_back(figure);
-  ::close(ends[0]);
-  if (wait_for(child) != 0) throw std::runtime_error("a measuring process failed");
-  return figures;
-}
-
-void die_with(pid_t parent, int signal) {
-  ::prctl(PR_SET_PDEATHSIG, signal);
-  if (::getppid() != parent) ::_exit(EXIT_FAILURE);
+  const kit::Process process{[&](const kit::Line& line) { line.send(measure()); }};
+  std::optional<std::vector<double>> figures = process.line().next();
+  if (!figures) throw std::runtime_error("a process of the benchmark ended before it answered");
+  return *std::move(figures);
 }
 
 std::size_t cores() { return allowed_cores().size(); }

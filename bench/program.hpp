@@ -35,9 +35,6 @@ int run_program(int argc, char** argv, std::span<const Question> questions);
 // Figures of something done in a forked process. Throws std::runtime_error when that fails.
 [[nodiscard]] std::vector<double> in_a_process(const std::function<std::vector<double>()>& measure);
 
-// For what was just forked: it is killed when `parent` goes, and at once if that has gone already.
-void die_with(pid_t parent, int signal);
-
 // Keeps the calling thread, or another process's first one, on one core: the n-th of those that
 // this process may use.
 void pin_to_core(std::size_t n, pid_t who = 0);

@@ -14,14 +14,14 @@ using stored::now;
 Crew::Crew(std::size_t clients, std::vector<Contestant> contestants, std::chrono::nanoseconds time)
     : contestants_(std::move(contestants)), time_(static_cast<double>(time.count())) {
   for (std::size_t i = 0; i < clients; ++i) {
-    children_.emplace_back(client_core, [this, i](stored::Line& line) { work(i, line); });
+    children_.emplace_back(client_core, [this, i](const stored::Line& line) { work(i, line); });
   }
   for (std::size_t which = 0; which < contestants_.size(); ++which) {
     for (stored::Child& child : children_) child.ask({static_cast<double>(which), 0, 0});
   }
 }
 
-void Crew::work(std::size_t client, stored::Line& line) const {
+void Crew::work(std::size_t client, const stored::Line& line) const {
   std::map<std::size_t, Contestant::Step> steps;
   while (const auto command = line.next()) {
     const auto which = static_cast<std::size_t>(command->at(0));

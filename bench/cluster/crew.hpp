@@ -31,7 +31,7 @@ class Crew {
   double round(std::size_t contestant);
 
  private:
-  void work(std::size_t client, stored::Line& line) const;
+  void work(std::size_t client, const stored::Line& line) const;
 
   std::vector<Contestant> contestants_;
   double time_;

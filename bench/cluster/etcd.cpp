@@ -1,20 +1,14 @@
 #include "bench/cluster/etcd.hpp"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
 #include <csignal>
+#include <optional>
 #include <stdexcept>
 #include <utility>
-#include <vector>
 
 #include "bench/program.hpp"
-#include "bench/stored/server.hpp"
 #include "rpc.pb.h"
 #include "store/etcd/etcd_store.hpp"
+#include "tests/kit/process.hpp"
 
 namespace tenure::bench::cluster {
 namespace {
@@ -26,66 +20,46 @@ class EtcdctlLock final : public stored::Lock {
   // NOLINTNEXTLINE(bugprone-easily-swappable-parameters)
   EtcdctlLock(std::string endpoint, std::string key)
       : endpoint_(std::move(endpoint)), key_(std::move(key)) {}
-  EtcdctlLock(const EtcdctlLock&) = delete;
-  EtcdctlLock& operator=(const EtcdctlLock&) = delete;
-  ~EtcdctlLock() override {
-    if (pid_ > 0) release();
-  }
 
-  // It prints the key when it has it. Who stops reading then would end it by SIGPIPE in the middle
-  // of the line, and its lock would stay until its lease ends.
+  // It prints the key when it has it. Its output is read no further, and stays open: SIGPIPE would
+  // end it, and its lock would stay until its lease ends.
   void acquire() override {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
-    const std::string at = "--endpoints=" + endpoint_;
-    const std::array<const char*, 5> words = {"etcdctl", at.c_str(), "lock", key_.c_str(), nullptr};
-    const std::array<const char*, 2> environment = {"ETCDCTL_API=3", nullptr};
-    posix_spawn_file_actions_t actions{};
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    const int error =
-        ::posix_spawnp(&pid_, words[0], &actions, nullptr, const_cast<char**>(words.data()),
-                       const_cast<char**>(environment.data()));
-    ::posix_spawn_file_actions_destroy(&actions);
-    ::close(ends[1]);
-    said_ = ends[0];
-    char byte = 0;
-    if (error != 0 || ::read(said_, &byte, 1) != 1) throw std::runtime_error("etcdctl lock failed");
+    process_.emplace(kit::Program{.words = {"etcdctl", "--endpoints=" + endpoint_, "lock", key_},
+                                  .environment = {"ETCDCTL_API=3"},
+                                  .output = kit::Program::Output::pipe});
+    const std::string line = process_->read_line();
+    if (!line.starts_with(key_)) throw std::runtime_error("etcdctl lock failed: " + line);
   }
-
   void release() override {
-    ::kill(pid_, SIGINT);
-    ::waitpid(pid_, nullptr, 0);
-    ::close(said_);
-    pid_ = 0;
+    process_->kill(SIGINT);
+    process_.reset();
   }
 
  private:
   std::string endpoint_;
   std::string key_;
-  pid_t pid_ = 0;
-  int said_ = -1;
+  std::optional<kit::Process> process_;
 };
 
 }  // namespace
 
-std::unique_ptr<etcd::Server> start_etcd(Report& report) {
+std::unique_ptr<kit::Etcd> start_etcd(Report& report) {
   static const std::size_t before_pinning = cores();
   if (before_pinning < 2) {
     report.note("not measured: client and server need a core each");
     return nullptr;
   }
-  if (!stored::find_program("etcd")) {
+  if (!kit::Etcd::available()) {
     report.note("not measured: etcd is not installed");
     return nullptr;
   }
   pin_to_core(server_core);
-  auto server = std::make_unique<etcd::Server>();
+  auto server = std::make_unique<kit::Etcd>();
   pin_to_core(client_core);
   return server;
 }
 
-Opener etcd_opener(const etcd::Server& server) {
+Opener etcd_opener(const kit::Etcd& server) {
   return [&server](const std::string& name) {
     return open(etcd::open_etcd_alone(server.url(name)), patient);
   };
@@ -103,12 +77,11 @@ void BarePair::operator()() const {
   client_.txn(remove, response, true);
 }
 
-bool has_etcdctl() { return stored::find_program("etcdctl").has_value(); }
+bool has_etcdctl() { return kit::find_program("etcdctl").has_value(); }
 
-void compact(const etcd::Server& server, etcd::Engine& engine) {
+void compact(const kit::Etcd& server, etcd::Engine& engine) {
   const std::string revision = std::to_string(engine.where().by_etcd);
-  static_cast<void>(etcd::run({"env", "ETCDCTL_API=3", "etcdctl",
-                               "--endpoints=" + server.endpoint(), "compact", revision}));
+  server.etcdctl({"compact", revision});
 }
 
 std::unique_ptr<stored::Lock> make_etcdctl_lock(const std::string& endpoint,

@@ -9,16 +9,16 @@
 #include "bench/stored/locks.hpp"
 #include "store/etcd/client.hpp"
 #include "store/etcd/engine.hpp"
-#include "store/etcd/etcd_test.hpp"
+#include "tests/kit/etcd.hpp"
 
 namespace tenure::bench::cluster {
 
 // On the servers' core, its files in memory: a disk would hide what a store adds. Null, and a note:
 // etcd is not installed, or there is one core only.
-[[nodiscard]] std::unique_ptr<etcd::Server> start_etcd(Report& report);
+[[nodiscard]] std::unique_ptr<kit::Etcd> start_etcd(Report& report);
 
 // A prefix for each name.
-[[nodiscard]] Opener etcd_opener(const etcd::Server& server);
+[[nodiscard]] Opener etcd_opener(const kit::Etcd& server);
 
 // One put and one delete, each a transaction of its own, by the same client code as ours.
 class BarePair {
@@ -34,7 +34,7 @@ class BarePair {
 [[nodiscard]] bool has_etcdctl();
 // Until then etcd's index keeps every key that ever was, and a read passes over those that are
 // gone. By etcdctl.
-void compact(const etcd::Server& server, etcd::Engine& engine);
+void compact(const kit::Etcd& server, etcd::Engine& engine);
 // etcdctl lock: holds it for as long as the command runs.
 [[nodiscard]] std::unique_ptr<stored::Lock> make_etcdctl_lock(const std::string& endpoint,
                                                               const std::string& key);

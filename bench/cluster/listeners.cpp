@@ -26,7 +26,7 @@ constexpr const char* space_name = "listeners";
 Detached wait_for_good(Locker space) { Hold hold = co_await space.async_lock(film.exclusive()); }
 
 // The first one holds what all others wait for.
-void listen(const Opener& open, bool first, stored::Line& line) {
+void listen(const Opener& open, bool first, const stored::Line& line) {
   std::optional<Space> space;
   std::optional<Hold> hold;
   while (line.next()) {
@@ -62,7 +62,7 @@ void ask_postgres_listeners(Report& report) {
     locks.push_back(our_lock(open, space_name));
     for (std::size_t i = 0; count > 0 && i <= count; ++i) {
       stored::Child& child = listeners.emplace_back(
-          client_core, [open, i](stored::Line& line) { listen(open, i == 0, line); });
+          client_core, [open, i](const stored::Line& line) { listen(open, i == 0, line); });
       child.ask({});
     }
   }

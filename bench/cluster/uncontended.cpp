@@ -31,7 +31,7 @@ std::optional<Bar> bar_on(std::size_t core, Bar bar) {
 }
 
 // What a lock costs when so many have been given back since etcd was last compacted.
-void ask_etcd_uncompacted(Report& report, const etcd::Server& server, etcd::EtcdStore& store,
+void ask_etcd_uncompacted(Report& report, const kit::Etcd& server, etcd::EtcdStore& store,
                           std::size_t core) {
   if (!has_etcdctl()) return report.note("not compacted: etcdctl is not installed");
   const Space space = open(store.shared_from_this());
@@ -51,7 +51,7 @@ void ask_etcd_uncompacted(Report& report, const etcd::Server& server, etcd::Etcd
   }
 }
 
-void ask_etcd_on(Report& report, const etcd::Server& server, std::size_t core) {
+void ask_etcd_on(Report& report, const kit::Etcd& server, std::size_t core) {
   pin_to_core(core);  // Threads of the store's are started where this one is.
   const auto store = etcd::open_etcd_alone(server.url("uncontended"));
   const Space space = open(store);

@@ -39,7 +39,8 @@ Detached wait_in_turns(Locker space, Taken& taken) {
 }
 
 // A command adds a waiter to a queue.
-void host_waiters(const Opener& open, const std::array<Queue, 2>& queues, stored::Line& line) {
+void host_waiters(const Opener& open, const std::array<Queue, 2>& queues,
+                  const stored::Line& line) {
   std::map<std::size_t, Space> spaces;
   while (const auto command = line.next()) {
     const auto index = static_cast<std::size_t>(command->at(0));
@@ -94,7 +95,7 @@ void ask_on(Report& report, const Opener& open) {
   std::vector<stored::Child> children;
   for (std::size_t i = 0; i < effort.of(10, 2); ++i) {
     children.emplace_back(client_core,
-                          [&](stored::Line& line) { host_waiters(open, queues, line); });
+                          [&](const stored::Line& line) { host_waiters(open, queues, line); });
   }
   Running few{open, queues[0], children, 0};
   Running line{open, queues[1], children, 1};

@@ -40,7 +40,7 @@ constexpr std::array sizes = {
 
 // Takes the lock at each command, and answers with the time of the grant.
 Child waiter_of(Kind kind, const Meeting& meeting, std::size_t core) {
-  return {core, [=](Line& line) {
+  return {core, [=](const Line& line) {
             const std::unique_ptr<Lock> lock = make_lock(kind, meeting, 0);
             line.send({});
             while (line.next()) {
@@ -53,7 +53,7 @@ Child waiter_of(Kind kind, const Meeting& meeting, std::size_t core) {
 }
 
 Child holder_of(Kind kind, const Meeting& meeting, std::size_t core, std::size_t bytes) {
-  return {core, [=](Line& line) {
+  return {core, [=](const Line& line) {
             const std::vector<char> ballast(bytes, 'x');  // Touched, so it is resident.
             const std::unique_ptr<Lock> lock = make_lock(kind, meeting, 0);
             lock->acquire();

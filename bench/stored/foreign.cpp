@@ -28,7 +28,7 @@ struct Point {
   std::size_t count;
 };
 
-void hold_all(const std::vector<Point>& points, Line& line) {
+void hold_all(const std::vector<Point>& points, const Line& line) {
   std::vector<Space> spaces;
   std::vector<Hold> holds;
   for (const Point& point : points) {
@@ -47,7 +47,7 @@ void ask_foreign(Report& report) {
     points.push_back(
         {.file = scratch_path("foreign"), .count = report.effort().of(count, count / 100)});
   }
-  Child other{1, [&](Line& line) { hold_all(points, line); }};
+  Child other{1, [&](const Line& line) { hold_all(points, line); }};
   other.hear();
 
   pin_to_core(0);

@@ -73,7 +73,7 @@ class Players {
   explicit Players(const Placement& placement) {
     const Meeting meeting{.file = scratch_path("handoff"), .baton = &board_->baton};
     for (std::uint32_t side = 0; side < 2; ++side) {
-      children_.emplace_back(placement.core_of(side), [&, meeting, side](Line& line) {
+      children_.emplace_back(placement.core_of(side), [&, meeting, side](const Line& line) {
         std::array<std::unique_ptr<Lock>, kinds> locks;
         while (const auto command = line.next()) {
           const auto index = static_cast<std::size_t>(command->at(0));

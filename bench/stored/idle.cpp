@@ -38,7 +38,7 @@ double switches_of(pid_t process) {
 
 // Opens the space, asks for the key if it is told to, and waits for its end.
 Child process_in(const std::filesystem::path& file, std::size_t core, bool asks) {
-  return {core, [=](Line& line) {
+  return {core, [=](const Line& line) {
             const Space space = open_file(file);
             line.send({});
             const Hold hold = asks ? space.lock(book) : Hold{};

@@ -4,11 +4,10 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <string>
 
-#include "bench/stored/server.hpp"
+#include "tests/kit/postgres.hpp"
 
 struct pg_conn;
 
@@ -39,20 +38,21 @@ class Postgres {
   // Null where the server is not installed. Throws std::runtime_error where it does not start.
   [[nodiscard]] static std::unique_ptr<Postgres> start(Disk disk = Disk::ignored);
 
-  [[nodiscard]] Session over_tcp(int key = 1) const { return {"127.0.0.1", port_, key}; }
-  [[nodiscard]] Session over_unix_socket() const { return {directory_.string(), port_, 2}; }
+  [[nodiscard]] Session over_tcp(int key = 1) const { return {"127.0.0.1", server_.port(), key}; }
+  [[nodiscard]] Session over_unix_socket() const {
+    return {server_.socket_directory().string(), server_.port(), 2};
+  }
   // For a store, over TCP.
-  [[nodiscard]] std::string url(const std::string& database = "postgres") const;
+  [[nodiscard]] std::string url(const std::string& database = "postgres") const {
+    return server_.url("tenure", database);
+  }
   void make_database(const std::string& name) const;
-  [[nodiscard]] pid_t pid() const noexcept { return server_->pid(); }
+  [[nodiscard]] pid_t pid() const noexcept { return server_.pid(); }
 
  private:
-  Postgres(const std::filesystem::path& initdb, Disk disk);
-  [[nodiscard]] bool answers() const;
+  explicit Postgres(Disk disk);
 
-  int port_;
-  std::filesystem::path directory_;
-  std::unique_ptr<Server> server_;
+  kit::Postgres server_;
 };
 
 }  // namespace tenure::bench::stored

@@ -5,8 +5,6 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "bench/stored/supervise.hpp"
-
 namespace tenure::bench::stored {
 namespace {
 
@@ -35,22 +33,12 @@ Reply command(redisContext* connection, const char* format, Args... args) {
 void Redis::Disconnect::operator()(redisContext* context) const noexcept { redisFree(context); }
 
 std::unique_ptr<Redis> Redis::start() {
-  const auto program = find_program("redis-server");
-  return program ? std::unique_ptr<Redis>{new Redis{program->string()}} : nullptr;
+  return kit::Redis::available() ? std::unique_ptr<Redis>{new Redis} : nullptr;
 }
 
-Redis::Redis(const std::string& program) {
-  const int port = free_port();
-  // Nothing is written to disk: the comparison is in its favour.
-  const Command start{.words = {program, "--port", std::to_string(port), "--bind", "127.0.0.1",
-                                "--save", "", "--appendonly", "no", "--dir", scratch().string()}};
-  server_ = std::make_unique<Server>(start, SIGKILL, [&] { return connect(port); });
+Redis::Redis() : connection_(redisConnect("127.0.0.1", server_.port())) {
+  if (connection_ == nullptr || connection_->err != 0) throw std::runtime_error("Redis is gone");
   script_ = command(connection_.get(), "SCRIPT LOAD %s", compare_and_delete)->str;
-}
-
-bool Redis::connect(int port) {
-  connection_.reset(redisConnect("127.0.0.1", port));
-  return connection_ != nullptr && connection_->err == 0;
 }
 
 void Redis::lock() {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "bench/stored/server.hpp"
+#include "tests/kit/redis.hpp"
 
 struct redisContext;
 
@@ -20,17 +20,16 @@ class Redis {
 
   void lock();
   void unlock();
-  [[nodiscard]] pid_t server() const noexcept { return server_->pid(); }
+  [[nodiscard]] pid_t server() const noexcept { return server_.pid(); }
 
  private:
   struct Disconnect {
     void operator()(redisContext* context) const noexcept;
   };
-  explicit Redis(const std::string& program);
-  bool connect(int port);
+  Redis();
 
+  kit::Redis server_;
   std::unique_ptr<redisContext, Disconnect> connection_;
-  std::unique_ptr<Server> server_;
   std::string script_;  // Its hash: the server has the text.
 };
 

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -18,7 +17,7 @@
 #include <system_error>
 #include <thread>
 
-#include "bench/program.hpp"
+#include "tests/kit/process.hpp"
 
 namespace tenure::bench::stored {
 namespace {
@@ -86,7 +85,7 @@ int wait_for(pid_t program, const sigset_t& set) {
     const int signal = ::sigwaitinfo(&set, nullptr);
     if (signal <= 0 || signal == SIGCHLD) continue;
     interrupted = signal;
-    ::kill(program, SIGKILL);  // All others die with it: die_with.
+    ::kill(program, SIGKILL);  // All other processes end with it (tests/kit).
   }
 }
 
@@ -115,15 +114,11 @@ int supervise(const std::function<int()>& program) {
   ::sigprocmask(SIG_BLOCK, &set, &before);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 
-  const pid_t self = ::getpid();
-  const pid_t child = ::fork();
-  if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
-  if (child == 0) {
-    die_with(self, SIGKILL);
+  kit::Process child{[&](const kit::Line& /*line*/) {
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
     std::exit(program());  // NOLINT(concurrency-mt-unsafe)
-  }
-  const int status = wait_for(child, set);
+  }};
+  const int status = wait_for(child.release(), set);
   reap_the_rest();
   return status;
 }

@@ -71,7 +71,7 @@ void pass_on(const Queue& queue, std::size_t seat) {
 }
 
 // A command adds a thread: which queue, which seat, which sort.
-void host_waiters(const std::array<Queue, 4>& queues, Line& line) {
+void host_waiters(const std::array<Queue, 4>& queues, const Line& line) {
   std::map<std::size_t, Space> spaces;
   while (const auto command = line.next()) {
     const auto index = static_cast<std::size_t>(command->at(0));
@@ -158,7 +158,8 @@ void ask_in(Report& report, const Placement& placement) {
                              queue(3, "many-threads", long_line)};
   std::vector<Child> children;
   for (std::size_t i = 0; i < effort.of(20, 4); ++i) {
-    children.emplace_back(placement.core_of(i), [&](Line& line) { host_waiters(queues, line); });
+    children.emplace_back(placement.core_of(i),
+                          [&](const Line& line) { host_waiters(queues, line); });
   }
   pin_to_core(0);
   Running few{queues[0], children, 0, {task}};

@@ -48,7 +48,7 @@ Figures write(Step step, double start, double end) {
   return figures;
 }
 
-void be_a_writer(const Files& files, std::size_t process, Line& line) {
+void be_a_writer(const Files& files, std::size_t process, const Line& line) {
   const std::string key = "book/" + std::to_string(process);
   const Claim claim = book(process).exclusive();
   const Space space = open_file(files.ours);
@@ -75,7 +75,7 @@ class Writers {
       : time_(static_cast<double>(time.count())) {
     for (std::size_t i = 0; i < count; ++i) {
       children_.emplace_back(placement.core_of(i),
-                             [this, i](Line& line) { be_a_writer(files_, i, line); });
+                             [this, i](const Line& line) { be_a_writer(files_, i, line); });
       children_.back().hear();
     }
   }

@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "space/any_space.hpp"
+#include "space/any_space_test.hpp"
 #include "tenure/asio.hpp"
 #include "tenure/tenure.hpp"
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "space/any_space.hpp"
+#include "space/any_space_test.hpp"
 #include "tenure/tenure.hpp"
 
 namespace tenure {

@@ -31,8 +31,6 @@ namespace tenure::conformance {
 struct StoreUnderTest {
   // A handle onto it: a new one each time, where a store can have several.
   std::function<std::shared_ptr<Store>()> open;
-  // open() in a child process, forked before any open(), is a handle onto the same store.
-  bool across_processes = false;
   // The session dies as it does with its process; null where only a real death can be had.
   std::function<void(Session&)> kill = nullptr;
 };
@@ -63,6 +61,22 @@ class StoreConformance : public ::testing::TestWithParam<StoreKind> {
   std::shared_ptr<Store> store_;
 };
 
+// For a store of several processes: conformance/process_test.cpp, which its test program lists.
+// open() in a forked process is a handle onto the same store.
+class StoreProcesses : public ::testing::TestWithParam<StoreKind> {
+ protected:
+  [[nodiscard]] const StoreUnderTest& place() const { return place_; }
+
+ private:
+  StoreUnderTest place_ = GetParam().make();
+};
+
+// Increments one of two counters, so that some applies conflict and some do not, and appends an
+// entry for each increment. What counted() then says is counted_by(), the number of appliers.
+void count(Store& store, std::size_t index);
+[[nodiscard]] std::string counted(Store& store);
+[[nodiscard]] std::string counted_by(std::size_t count);
+
 [[nodiscard]] Txn txn(std::vector<Guard> guards, std::vector<Write> writes,
                       std::vector<Range> reads = {});
 // All keys that are not Tenure's own.
@@ -84,24 +98,6 @@ class Bell {
   std::mutex mutex_;
   std::condition_variable rung_;
   std::size_t count_ = 0;
-};
-
-// Processes forked from this one. Their work ends with _exit: no destructor or test framework of
-// the parent's runs in them.
-class Children {
- public:
-  Children() = default;
-  Children(const Children&) = delete;
-  Children& operator=(const Children&) = delete;
-  ~Children();  // Kills what is left.
-
-  // `work` returns the exit status; what it throws becomes 99.
-  void start(std::size_t count, const std::function<int(std::size_t)>& work);
-  void kill(std::size_t index);                    // SIGKILL, and waits for it.
-  [[nodiscard]] std::vector<int> exit_statuses();  // Waits for all; a signal counts as 128 + it.
-
- private:
-  std::vector<int> pids_;
 };
 
 }  // namespace tenure::conformance

@@ -16,10 +16,11 @@
 #include <thread>
 #include <utility>
 
-#include "tests/cluster/client.hpp"
 #include "tests/cluster/cluster.hpp"
-#include "tests/cluster/fleet.hpp"
+#include "tests/kit/lock_client.hpp"
 #include "tests/stress/checker.hpp"
+#include "tests/stress/fleet.hpp"
+#include "tests/stress/progress.hpp"
 #include "tests/stress/tree.hpp"
 
 namespace tenure::cluster {
@@ -31,12 +32,56 @@ using stress::below;
 constexpr std::uint64_t grants_between = 10;
 // Nothing is judged by it: a campaign in which nothing goes on any more ends, and says so.
 constexpr auto stuck_after = 180s;
+constexpr std::chrono::milliseconds lease = 3s;
 
 std::uint64_t number_of(const char* variable, std::uint64_t otherwise) {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes it.
   const char* const text = std::getenv(variable);
   return text == nullptr ? otherwise : std::stoull(text);
 }
+
+// One worker on each client's machine, in the space of a URL. Their wall clocks are hours apart.
+class Workers {
+ public:
+  Workers(const Cluster& cluster, std::string url, const std::string& directory, std::uint64_t seed)
+      : url_(std::move(url)),
+        random_(seed),
+        progress_(directory + "/progress"),
+        fleet_(stress::program_beside("faults_worker"), directory, client_machines,
+               [&cluster](std::size_t slot) { cluster.enter(slot); }) {
+    for (std::size_t slot = 0; slot < size(); ++slot) start(slot);
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return fleet_.size(); }
+  [[nodiscard]] std::uint64_t grants() const {
+    std::uint64_t sum = 0;
+    for (std::size_t slot = 0; slot < size(); ++slot) sum += progress_.grants(slot).load();
+    return sum;
+  }
+  void note(const std::string& what, const std::string& name) const { fleet_.note(what, name); }
+  void stop(std::size_t slot) { fleet_.stop(slot); }
+  void go_on(std::size_t slot) { fleet_.go_on(slot); }
+  void kill(std::size_t slot) {  // And another one begins there.
+    fleet_.kill(slot);
+    start(slot);
+  }
+  [[nodiscard]] std::string reap() { return fleet_.reap(); }
+  [[nodiscard]] std::string end_all() {
+    return fleet_.end_all(stuck_after, [](std::size_t) { return "see its log"; });
+  }
+
+ private:
+  void start(std::size_t slot) {
+    const auto minutes = static_cast<std::int64_t>(below(random_, 600)) - 300;
+    fleet_.start(slot, {std::to_string(random_()), std::to_string(lease.count()), url_, "silence",
+                        std::to_string(minutes)});
+  }
+
+  const std::string url_;
+  stress::Random random_;
+  stress::Progress progress_;
+  stress::Fleet fleet_;
+};
 
 class Campaign : public ::testing::Test {
  protected:
@@ -59,18 +104,19 @@ class Campaign : public ::testing::Test {
       "lose-answers-of-one", "stop-client", "kill-client"};
 
   // False: nobody was granted anything for very long.
-  [[nodiscard]] static bool until_granted(const Fleet& fleet, std::uint64_t more) {
+  [[nodiscard]] static bool until_granted(Workers& fleet, std::uint64_t more) {
     const std::uint64_t enough = fleet.grants() + more;
     const auto end = std::chrono::steady_clock::now() + stuck_after;
     while (fleet.grants() < enough) {
-      if (std::chrono::steady_clock::now() > end) return false;
+      EXPECT_EQ(fleet.reap(), "");
+      if (HasFailure() || std::chrono::steady_clock::now() > end) return false;
       std::this_thread::sleep_for(1ms);  // Looks, and lets them work.
     }
     return true;
   }
 
   // Strikes, waits until the others have gone on where they can, and repairs. False: stuck.
-  [[nodiscard]] bool strike(Fleet& fleet, Blow blow, stress::Random& random) {
+  [[nodiscard]] bool strike(Workers& fleet, Blow blow, stress::Random& random) {
     const std::size_t member = below(random, fleet.size());
     const std::size_t node = below(random, Cluster::nodes);
     bool others_go_on = true;
@@ -108,10 +154,10 @@ TEST_F(Campaign, WhatProcessesDidUnderFaultsIsWhatALockServiceDoes) {
   std::fflush(stdout);
   stress::Random random{seed};
   cluster.heal();
-  const std::string url = cluster.url(etcd::new_prefix());
-  const TemporaryDirectory directory;
+  const std::string url = cluster.url(kit::new_prefix());
+  const kit::TemporaryDirectory directory;
   {
-    Fleet fleet{cluster, {.url = url, .directory = directory.path().string(), .seed = seed}};
+    Workers fleet{cluster, url, directory.path().string(), seed};
     ASSERT_TRUE(until_granted(fleet, grants_between));
     for (std::uint64_t number = 0; number < faults; ++number) {
       const auto blow = static_cast<Blow>(below(random, names.size()));
@@ -123,10 +169,10 @@ TEST_F(Campaign, WhatProcessesDidUnderFaultsIsWhatALockServiceDoes) {
       std::printf("%-20s %5.1f s\n", name.c_str(), took.count());
       std::fflush(stdout);
     }
-    EXPECT_EQ(fleet.end(), "");
+    EXPECT_EQ(fleet.end_all(), "");
   }
   // Nothing is lost for ever: everything there is can be had.
-  const museum::Process last{cluster.on(0, client())};
+  const kit::Process last{cluster.on(0, kit::lock_client())};
   ASSERT_EQ(last.ask("open " + url + " 20000"), "ok");
   EXPECT_EQ(last.ask("lock a"), "holds");
   const stress::History history = stress::read_history(directory.path().string());

@@ -35,15 +35,15 @@ std::string number_in(const std::string& text, const std::string& field) {
 
 Cluster::Cluster(std::size_t clients) : network_(nodes + clients) {
   for (std::size_t i = 0; i < nodes; ++i) {
-    nodes_.at(i) = std::make_unique<etcd::Server>(options(i));
+    nodes_.at(i) = std::make_unique<kit::Etcd>(options(i));
   }
   for (const auto& node : nodes_) node->await_ready();
 }
 
 Cluster::~Cluster() = default;
 
-etcd::Server::Options Cluster::options(std::size_t index) const {
-  etcd::Server::Options options;
+kit::Etcd::Options Cluster::options(std::size_t index) const {
+  kit::Etcd::Options options;
   options.name = name_of(index);
   options.host = Network::address(index);
   options.client_port = client_port;
@@ -62,9 +62,9 @@ std::string Cluster::url(const std::string& prefix) const {
   return "etcd://" + all + "/" + prefix;
 }
 
-museum::Process::Body Cluster::on(std::size_t client, museum::Process::Body body) const {
-  return [this, client, body = std::move(body)](const museum::Line& line) {
-    network_.enter(nodes + client);
+kit::Process::Body Cluster::on(std::size_t client, kit::Process::Body body) const {
+  return [this, client, body = std::move(body)](const kit::Line& line) {
+    enter(client);
     body(line);
   };
 }

@@ -1,7 +1,7 @@
 // cluster.hpp: three etcd servers, each on a machine of its own, and what can be done to them.
 //
 //   Cluster cluster{2};                               // With two more machines, for clients.
-//   museum::Process client{cluster.on(0, client())};
+//   kit::Process client{cluster.on(0, kit::lock_client())};
 //   cluster.node(cluster.leader()).kill();
 //
 // Machines of the network: 0 to 2 are the nodes, those behind them the clients'.
@@ -14,9 +14,9 @@
 #include <memory>
 #include <string>
 
-#include "store/etcd/etcd_test.hpp"
 #include "tests/cluster/network.hpp"
-#include "tests/museum/process.hpp"
+#include "tests/kit/etcd.hpp"
+#include "tests/kit/process.hpp"
 
 namespace tenure::cluster {
 
@@ -29,10 +29,12 @@ class Cluster {
   Cluster& operator=(const Cluster&) = delete;
   ~Cluster();
 
-  [[nodiscard]] etcd::Server& node(std::size_t index) { return *nodes_.at(index); }
+  [[nodiscard]] kit::Etcd& node(std::size_t index) { return *nodes_.at(index); }
   [[nodiscard]] std::string url(const std::string& prefix) const;
+  // Moves the calling process to a client's machine.
+  void enter(std::size_t client) const { network_.enter(nodes + client); }
   // The body of a process, on a client's machine.
-  [[nodiscard]] museum::Process::Body on(std::size_t client, museum::Process::Body body) const;
+  [[nodiscard]] kit::Process::Body on(std::size_t client, kit::Process::Body body) const;
 
   // Who leads, as a majority sees it; waits until there is one.
   [[nodiscard]] std::size_t leader() const;
@@ -51,10 +53,10 @@ class Cluster {
   void heal();
 
  private:
-  [[nodiscard]] etcd::Server::Options options(std::size_t index) const;
+  [[nodiscard]] kit::Etcd::Options options(std::size_t index) const;
 
   Network network_;
-  std::array<std::unique_ptr<etcd::Server>, nodes> nodes_;
+  std::array<std::unique_ptr<kit::Etcd>, nodes> nodes_;
   std::array<bool, nodes> stopped_{};
 };
 

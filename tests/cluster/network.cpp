@@ -10,13 +10,13 @@
 #include <fstream>
 #include <sstream>
 
-#include "store/etcd/etcd_test.hpp"
 #include "tenure/error.hpp"
+#include "tests/kit/etcd.hpp"
 
 namespace tenure::cluster {
 namespace {
 
-using etcd::run;
+using kit::run;
 
 std::string reason(const std::string& what) {
   // NOLINTNEXTLINE(concurrency-mt-unsafe)

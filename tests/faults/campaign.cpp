@@ -21,7 +21,8 @@ using stress::below;
 using stress::boot_ns;
 
 constexpr std::int64_t ms_ns = 1'000'000;
-constexpr std::int64_t stuck_ns = 90'000 * ms_ns;  // A lease, a lost connection: far less.
+constexpr auto stuck_time = 90s;  // A lease, a lost connection: far less.
+constexpr std::int64_t stuck_ns = std::chrono::nanoseconds{stuck_time}.count();
 constexpr std::int64_t longest_calm = 1'000 * ms_ns;
 constexpr std::uint64_t grants_between = 20;
 constexpr std::size_t most_told = 10;
@@ -33,10 +34,6 @@ std::string new_directory() {
   return name;
 }
 
-std::string worker_program() {
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "faults_worker";
-}
-
 class Run {
  public:
   Run(const Campaign& campaign, const std::string& directory)
@@ -44,7 +41,8 @@ class Run {
         directory_(directory),
         random_(campaign.seed),
         progress_(directory + "/progress"),
-        fleet_(worker_program(), directory, campaign.urls.size(), campaign.enter),
+        fleet_(stress::program_beside("faults_worker"), directory, campaign.urls.size(),
+               campaign.enter),
         faults_(campaign.faults) {
     faults_.push_back({.name = "stop", .strike = [this](auto&) { return stop_one(); }});
     faults_.push_back({.name = "kill", .strike = [this](auto&) { return kill_one(); }});
@@ -65,7 +63,7 @@ class Run {
     if (wrong.empty()) wrong = until_all_got_something();
     if (wrong.empty()) wrong = end_all();
     if (!wrong.empty()) return wrong;
-    fleet_.start(0, {"last", std::to_string(campaign_.lease.count()), campaign_.urls.front()});
+    fleet_.start(0, arguments("last", 0));
     return end_all();
   }
   [[nodiscard]] const std::map<std::string, std::size_t>& struck() const { return struck_; }
@@ -77,9 +75,10 @@ class Run {
     Undo undo;
   };
 
-  void start(std::size_t slot) {
-    fleet_.start(slot, {std::to_string(random_()), std::to_string(campaign_.lease.count()),
-                        campaign_.urls[slot]});
+  void start(std::size_t slot) { fleet_.start(slot, arguments(std::to_string(random_()), slot)); }
+  [[nodiscard]] std::vector<std::string> arguments(std::string seed, std::size_t slot) const {
+    return {std::move(seed), std::to_string(campaign_.lease.count()), campaign_.urls[slot], "guard",
+            "0"};
   }
 
   Undo stop_one() {
@@ -143,37 +142,30 @@ class Run {
       const std::uint64_t before = progress_.grants(slot).load();
       while (progress_.grants(slot).load() == before) {
         if (std::string fault = fleet_.reap(); !fault.empty()) return fault;
-        if (boot_ns() - since > stuck_ns) return stuck(slot, "gets nothing any more");
+        if (boot_ns() - since > stuck_ns) {
+          return fleet_.name(slot) + " gets nothing any more; " + last_words(slot);
+        }
         std::this_thread::sleep_for(glance);
       }
     }
     return {};
   }
 
-  // With what it last said of itself.
-  [[nodiscard]] std::string stuck(std::size_t slot, const std::string& how) const {
+  // What the worker last wrote of itself.
+  [[nodiscard]] std::string last_words(std::size_t slot) const {
     std::ifstream life{directory_ + '/' + fleet_.name(slot) + ".life"};
     std::deque<std::string> last;
     for (std::string line; std::getline(life, line);) {
       last.push_back(line);
       if (last.size() > most_told) last.pop_front();
     }
-    std::string text = fleet_.name(slot) + ' ' + how + "; now it is " + std::to_string(boot_ns());
+    std::string text = "now it is " + std::to_string(boot_ns());
     for (const std::string& line : last) text += "\n  " + line;
     return text;
   }
 
   [[nodiscard]] std::string end_all() {
-    for (std::size_t slot = 0; slot < fleet_.size(); ++slot) fleet_.tell_to_end(slot);
-    const std::int64_t told = boot_ns();
-    for (std::size_t slot = 0; slot < fleet_.size(); ++slot) {
-      while (fleet_.running(slot)) {
-        if (std::string fault = fleet_.reap(); !fault.empty()) return fault;
-        if (boot_ns() - told > stuck_ns) return stuck(slot, "does not end");
-        std::this_thread::sleep_for(glance);
-      }
-    }
-    return {};
+    return fleet_.end_all(stuck_time, [this](std::size_t slot) { return last_words(slot); });
   }
 
   const Campaign& campaign_;

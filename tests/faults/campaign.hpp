@@ -29,12 +29,14 @@
 #include <string>
 #include <vector>
 
-#include "tests/faults/proxy.hpp"
+#include "tests/kit/proxy.hpp"
 #include "tests/stress/checker.hpp"
 #include "tests/stress/fleet.hpp"
 #include "tests/stress/tree.hpp"
 
 namespace tenure::faults {
+
+using kit::Proxy;
 
 using Undo = std::function<void()>;  // May be empty.
 

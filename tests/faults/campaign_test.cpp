@@ -16,15 +16,17 @@
 #include <string>
 #include <vector>
 
-#include "store/etcd/etcd_test.hpp"
-#include "store/postgres/server_test.hpp"
-#include "tests/faults/client.hpp"
+#include "tests/kit/etcd.hpp"
+#include "tests/kit/lock_client.hpp"
+#include "tests/kit/postgres.hpp"
 
 namespace tenure::faults {
 namespace {
 
-using postgres::TestSchema;
-using postgres::TestServer;
+using kit::lock_client;
+using kit::Postgres;
+using kit::Proxy;
+using kit::Schema;
 using stress::Random;
 using Networks = std::vector<std::unique_ptr<Proxy>>;
 
@@ -74,7 +76,7 @@ void run_all(const char* store, int port, const Prepare& prepare) {
 
 // All connections of clients, if the server is there.
 Undo end_backends(Random& /*random*/) {
-  TestServer::instance().sql(
+  Postgres::instance().sql(
       "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
       "WHERE application_name='tenure'");
   return {};
@@ -83,19 +85,19 @@ Undo end_backends(Random& /*random*/) {
 Fault crash_of_postgres(const char* name, int signal) {
   return {.name = name,
           .strike = [signal](Random& /*random*/) -> Undo {
-            TestServer::instance().stop(signal);
-            return [] { TestServer::instance().start(); };
+            Postgres::instance().kill(signal);
+            return [] { Postgres::instance().restart(); };
           },
           .alone = true};
 }
 
 TEST(Campaign, Postgres) {
-  const TestServer& server = TestServer::instance();
-  std::vector<std::unique_ptr<TestSchema>> schemas;
+  const Postgres& server = Postgres::instance();
+  std::vector<std::unique_ptr<Schema>> schemas;
   run_all("postgres", server.port(), [&](const Networks& networks, Campaign& campaign) {
-    schemas.push_back(std::make_unique<TestSchema>());
+    schemas.push_back(std::make_unique<Schema>());
     for (const auto& network : networks) {
-      campaign.urls.push_back(url_at(network->port(), schemas.back()->name()));
+      campaign.urls.push_back(schemas.back()->url_at(network->port()));
     }
     campaign.faults.push_back(crash_of_postgres("crash", SIGKILL));
     campaign.faults.push_back(crash_of_postgres("immediate", SIGQUIT));
@@ -104,9 +106,9 @@ TEST(Campaign, Postgres) {
 }
 
 TEST(Campaign, Etcd) {
-  etcd::Server server;
+  kit::Etcd server;
   run_all("etcd", server.port(), [&](const Networks& networks, Campaign& campaign) {
-    const std::string prefix = etcd::new_prefix();
+    const std::string prefix = kit::new_prefix();
     for (const auto& network : networks) {
       campaign.urls.push_back("etcd://127.0.0.1:" + std::to_string(network->port()) + '/' + prefix +
                               "?timeout=2s");
@@ -114,10 +116,7 @@ TEST(Campaign, Etcd) {
     campaign.faults.push_back({.name = "crash",
                                .strike = [&server](Random& /*random*/) -> Undo {
                                  server.kill();
-                                 return [&server] {
-                                   server.start();
-                                   server.await_ready();
-                                 };
+                                 return [&server] { server.restart(); };
                                },
                                .alone = true});
     campaign.faults.push_back({.name = "server-stops",

@@ -154,12 +154,29 @@ std::optional<Hold> Hand::call(Way way, const std::vector<Claim>& claims) {
 
 // Mostly for as short as it can be; now and then long enough to be struck.
 void Hand::keep(const Hold& hold) {
+  if (place_.proof == Proof::silence) {
+    // Now and then longer than a lease.
+    const auto longer = std::chrono::nanoseconds{place_.lease + 1s};
+    return keep_until_lost(hold, one_in(random_, 150) ? longer : below(random_, 9) * 1ms);
+  }
   const bool long_one = one_in(random_, 20);
   for (std::uint64_t i = below(random_, 3) + (long_one ? 10 : 0); i > 0; --i) {
     prove(hold, one_in(random_, 2));
     if (long_one) std::this_thread::sleep_for(10ms);  // This is no waiting for a state: it is load.
   }
   prove(hold, one_in(random_, 2));
+}
+
+// Reads the clock first: that was before lost() was found silent.
+void Hand::keep_until_lost(const Hold& hold, std::chrono::nanoseconds time) {
+  const std::int64_t end = stress::boot_ns() + time.count();
+  for (;;) {
+    const std::int64_t now = stress::boot_ns();
+    if (hold.lost().stop_requested()) return write(Event::Kind::lost);
+    write(Event::Kind::until, static_cast<std::uint64_t>(now));
+    if (now >= end) return;
+    std::this_thread::sleep_for(1ms);  // This is no waiting for a state: it is load.
+  }
 }
 
 // The ticket is there now, so the hold was certain until before this began.

@@ -1,9 +1,12 @@
 // hand.hpp: one thread of a worker: asks, holds, gives back, and writes down each step, as
 // tests/stress has it, on a store that may fail at any moment.
 //
-// A lease can end while its holder does not know, so a hold is certain only as far as the store
-// itself said so: each `until` is a moment after which an apply with the hold's guard went through.
-// No clock is trusted.
+// A lease can end while its holder does not know, so a hold is certain only at moments of which
+// there is proof; each `until` in the log is one:
+//   guard   an apply with the hold's guard committed after that moment. No clock is trusted.
+//   silence lost() had not fired yet after that moment. It is what a program relies on that looks
+//           at lost() before each step, so two that are certain at once are a violation, without
+//           any margin.
 //
 // Thread safety: stop_waiting() from any thread; the rest is for the thread that runs it.
 #pragma once
@@ -26,12 +29,14 @@ namespace tenure::faults {
 
 class Hand {
  public:
+  enum class Proof : std::uint8_t { guard, silence };
   struct Place {
     std::shared_ptr<Store> store;
     const stress::Log& log;
     const stress::Log& life;             // When spaces are opened and closed: for who reads why.
     std::atomic<std::uint64_t>& grants;  // Counted for the driver.
     std::chrono::milliseconds lease;
+    Proof proof = Proof::guard;
   };
   Hand(Place place, unsigned thread, std::uint64_t seed)
       : place_(std::move(place)), thread_(thread), random_(seed) {}
@@ -49,6 +54,7 @@ class Hand {
   [[nodiscard]] std::optional<Hold> ask(Way way, const std::vector<Claim>& claims);
   [[nodiscard]] std::optional<Hold> call(Way way, const std::vector<Claim>& claims);
   void keep(const Hold& hold);
+  void keep_until_lost(const Hold& hold, std::chrono::nanoseconds time);
   void prove(const Hold& hold, bool with_write);
   void give_back(Hold hold);
   void write(stress::Event::Kind kind, std::uint64_t a = 0, std::string word = {},

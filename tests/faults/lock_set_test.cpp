@@ -22,21 +22,23 @@
 #include <utility>
 #include <vector>
 
-#include "store/etcd/etcd_test.hpp"
-#include "store/postgres/server_test.hpp"
 #include "tenure/tenure.hpp"
-#include "tests/faults/client.hpp"
 #include "tests/faults/places.hpp"
-#include "tests/faults/proxy.hpp"
+#include "tests/kit/etcd.hpp"
+#include "tests/kit/lock_client.hpp"
+#include "tests/kit/postgres.hpp"
+#include "tests/kit/proxy.hpp"
 
 namespace tenure::faults {
 namespace {
 
 using namespace std::chrono_literals;
-using museum::Line;
-using museum::Process;
-using postgres::TestSchema;
-using postgres::TestServer;
+using kit::Line;
+using kit::lock_client;
+using kit::Postgres;
+using kit::Process;
+using kit::Proxy;
+using kit::Schema;
 
 constexpr std::size_t workers = 4;
 constexpr std::size_t most_elements = 100'000;
@@ -52,25 +54,25 @@ class Somewhere {
  public:
   explicit Somewhere(Kind kind) : kind_(kind) {
     if (kind == Kind::postgres) {
-      schema_ = std::make_unique<TestSchema>();
+      schema_ = std::make_unique<Schema>();
     } else {
-      static_cast<void>(etcd::the_server());
+      static_cast<void>(kit::Etcd::instance());
     }
   }
   [[nodiscard]] int port() const {
-    return kind_ == Kind::postgres ? TestServer::instance().port() : etcd::the_server().port();
+    return kind_ == Kind::postgres ? Postgres::instance().port() : kit::Etcd::instance().port();
   }
   // By the server's port, or by that of a network before it.
   [[nodiscard]] std::string url(int port) const {
-    if (kind_ == Kind::postgres) return url_at(port, schema_->name());
+    if (kind_ == Kind::postgres) return schema_->url_at(port);
     return "etcd://127.0.0.1:" + std::to_string(port) + '/' + prefix_ + "?timeout=2s";
   }
-  [[nodiscard]] const TestSchema& schema() const { return *schema_; }
+  [[nodiscard]] const Schema& schema() const { return *schema_; }
 
  private:
   Kind kind_;
-  std::unique_ptr<TestSchema> schema_;
-  const std::string prefix_ = etcd::new_prefix();
+  std::unique_ptr<Schema> schema_;
+  const std::string prefix_ = kit::new_prefix();
 };
 
 // --- one holder that is late
@@ -92,8 +94,8 @@ class LateWriter : public ::testing::TestWithParam<Kind> {
   }
 
   const Somewhere place{GetParam()};
-  const Process late{client()};
-  const Process next{client()};
+  const Process late{lock_client()};
+  const Process next{lock_client()};
   Token token;
   std::string key;
 };
@@ -131,7 +133,7 @@ using LateTransaction = LateWriter;
 TEST_P(LateTransaction, M02_IsRefusedByTheFence) {
   pass_on();
   const std::string fence = "SELECT " + place.schema().name() + ".fence('\\x" + key + "'::bytea)";
-  EXPECT_THROW(TestServer::instance().sql(fence), std::runtime_error);
+  EXPECT_THROW(Postgres::instance().sql(fence), std::runtime_error);
   late.go_on();
 }
 
@@ -278,7 +280,7 @@ class LockSet : public ::testing::TestWithParam<Kind> {
   std::string place_for(Fencing fencing) {
     if (fencing == Fencing::token) return (directory_.path() / "set").string();
     if (fencing != Fencing::transaction) return {};
-    const TestServer& server = TestServer::instance();
+    const Postgres& server = Postgres::instance();
     const std::string table = somewhere_.schema().name() + "_set";
     server.sql("CREATE TABLE " + table + "(body text NOT NULL); INSERT INTO " + table +
                " VALUES ('')");
@@ -316,14 +318,14 @@ class LockSet : public ::testing::TestWithParam<Kind> {
 
   void wait_a_little() const {
     for (const auto& adder : adders_) {
-      if (adder->gone()) throw std::runtime_error("a process of the experiment has ended");
+      if (!adder->runs()) throw std::runtime_error("a process of the experiment has ended");
     }
     std::this_thread::sleep_for(1ms);
   }
 
-  const TemporaryDirectory directory_;
+  const kit::TemporaryDirectory directory_;
   const Somewhere somewhere_{GetParam()};
-  const museum::Shared<Scene> scene_;
+  const kit::Shared<Scene> scene_;
   std::vector<std::unique_ptr<Process>> adders_;
   std::vector<std::unique_ptr<Proxy>> networks_;
 };

@@ -9,18 +9,20 @@
 #include <string_view>
 #include <thread>
 
-#include "store/etcd/etcd_test.hpp"
-#include "store/postgres/server_test.hpp"
-#include "tests/faults/client.hpp"
-#include "tests/faults/proxy.hpp"
+#include "tests/kit/etcd.hpp"
+#include "tests/kit/lock_client.hpp"
+#include "tests/kit/postgres.hpp"
+#include "tests/kit/proxy.hpp"
 
 namespace tenure::faults {
 namespace {
 
 using namespace std::chrono_literals;
-using museum::Process;
-using postgres::TestSchema;
-using postgres::TestServer;
+using kit::lock_client;
+using kit::Postgres;
+using kit::Process;
+using kit::Proxy;
+using kit::Schema;
 
 enum class Fault : std::uint8_t { cut, no_answers, no_questions, slow, terminated, crash };
 
@@ -40,8 +42,7 @@ class Network : public ::testing::TestWithParam<Fault> {
  protected:
   // Both are forked before the network has sockets.
   Network() {
-    EXPECT_EQ(near.ask("open " + url_at(TestServer::instance().port(), schema.name()) + " 120000"),
-              "ok");
+    EXPECT_EQ(near.ask("open " + schema.url_at(Postgres::instance().port()) + " 120000"), "ok");
     open_far(120'000);
   }
 
@@ -52,24 +53,22 @@ class Network : public ::testing::TestWithParam<Fault> {
       case Fault::no_questions: return network.swallow(Proxy::Way::to_server);
       case Fault::slow: return network.delay(100ms);
       case Fault::terminated:
-        TestServer::instance().sql(
+        Postgres::instance().sql(
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
             "WHERE application_name='tenure'");
         return;
       case Fault::crash:
-        TestServer::instance().stop(SIGKILL);
-        TestServer::instance().start();
+        Postgres::instance().kill(SIGKILL);
+        Postgres::instance().restart();
         return;
     }
   }
   void open_far(int lease) const {
-    EXPECT_EQ(
-        far.ask("open " + url_at(network.port(), schema.name()) + ' ' + std::to_string(lease)),
-        "ok");
+    EXPECT_EQ(far.ask("open " + schema.url_at(network.port()) + ' ' + std::to_string(lease)), "ok");
   }
   // Looks past both, in the database.
   [[nodiscard]] std::string count(const std::string& what) const {
-    return TestServer::instance().sql("SELECT count(*) FROM " + schema.name() + '.' + what);
+    return Postgres::instance().sql("SELECT count(*) FROM " + schema.name() + '.' + what);
   }
   void until_waits() const {
     while (count("waiters") != "1") {
@@ -81,10 +80,10 @@ class Network : public ::testing::TestWithParam<Fault> {
     EXPECT_NE(said.find("is not known"), std::string_view::npos) << said;
   }
 
-  TestSchema schema;
-  Process near{client()};
-  Process far{client()};
-  Proxy network{TestServer::instance().port()};
+  Schema schema;
+  Process near{lock_client()};
+  Process far{lock_client()};
+  Proxy network{Postgres::instance().port()};
 };
 
 TEST_P(Network, FailsWhileItWaits) {
@@ -127,9 +126,9 @@ TEST_P(Network, FailsWhileItRenews) {
   const std::string which = "SELECT s.deadline FROM " + schema.name() + ".session AS s JOIN " +
                             schema.name() + ".holders AS h ON true JOIN " + schema.name() +
                             ".sessions AS e ON e.session = s.id AND e.pid = h.pid";
-  const std::string first = TestServer::instance().sql(which);
+  const std::string first = Postgres::instance().sql(which);
   strike();
-  while (TestServer::instance().sql(which) == first) {
+  while (Postgres::instance().sql(which) == first) {
   }
   EXPECT_EQ(far.ask("is lost"), "no");
   EXPECT_EQ(near.ask("try book"), "taken");
@@ -181,30 +180,30 @@ INSTANTIATE_TEST_SUITE_P(Postgres, Network,
 
 class Alone : public ::testing::Test {
  protected:
-  TestSchema schema;
-  Process far{client()};
-  Process near{client()};
-  Proxy network{TestServer::instance().port()};
+  Schema schema;
+  Process far{lock_client()};
+  Process near{lock_client()};
+  Proxy network{Postgres::instance().port()};
 };
 
 // Without a server at all: told, and told what to do.
 TEST_F(Alone, ANetworkThatIsDownIsAClearError) {
   network.door(Proxy::Door::shut);
-  const std::string said = far.ask("open " + url_at(network.port(), schema.name()) + " 5000");
+  const std::string said = far.ask("open " + schema.url_at(network.port()) + " 5000");
   EXPECT_NE(said.find("no connection to postgres://tenure@127.0.0.1"), std::string::npos) << said;
   network.door(Proxy::Door::silent);
-  const std::string silent = far.ask("open " + url_at(network.port(), schema.name()) + " 5000");
+  const std::string silent = far.ask("open " + schema.url_at(network.port()) + " 5000");
   EXPECT_NE(silent.find("no connection to postgres://tenure@127.0.0.1"), std::string::npos)
       << silent;
   network.door(Proxy::Door::open);
-  EXPECT_EQ(far.ask("open " + url_at(network.port(), schema.name()) + " 5000"), "ok");
+  EXPECT_EQ(far.ask("open " + schema.url_at(network.port()) + " 5000"), "ok");
 }
 
 // Cut off for longer than its lease: told; its lock passes on; what it writes late is refused; and
 // with a new session it has a place again.
 TEST_F(Alone, WhoIsCutOffIsToldAndItsLockPassesOn) {
-  const std::string past = url_at(TestServer::instance().port(), schema.name());
-  const std::string through = url_at(network.port(), schema.name());
+  const std::string past = schema.url_at(Postgres::instance().port());
+  const std::string through = schema.url_at(network.port());
   ASSERT_EQ(far.ask("open " + through + " 6000"), "ok");
   ASSERT_EQ(near.ask("open " + past + " 120000"), "ok");
   ASSERT_EQ(far.ask("lock book"), "holds");
@@ -233,12 +232,11 @@ TEST_F(Alone, WhoIsCutOffIsToldAndItsLockPassesOn) {
 // It was taken, and the answer that says so is lost with the connection: the ticket is found again,
 // with its place in line, or as the hold that it is.
 TEST_F(Alone, AnAnswerThatIsLostLosesNoTicket) {
-  ASSERT_EQ(far.ask("open " + url_at(network.port(), schema.name()) + " 120000"), "ok");
-  ASSERT_EQ(near.ask("open " + url_at(TestServer::instance().port(), schema.name()) + " 120000"),
-            "ok");
+  ASSERT_EQ(far.ask("open " + schema.url_at(network.port()) + " 120000"), "ok");
+  ASSERT_EQ(near.ask("open " + schema.url_at(Postgres::instance().port()) + " 120000"), "ok");
   const auto until = [this](const std::string& view) {
     const std::string count = "SELECT count(*) FROM " + schema.name() + '.' + view;
-    while (TestServer::instance().sql(count) != "1") {
+    while (Postgres::instance().sql(count) != "1") {
     }
   };
   for (const char* const asked : {"lock book", "try book"}) {
@@ -265,11 +263,11 @@ TEST_F(Alone, AnAnswerThatIsLostLosesNoTicket) {
 // Its questions get lost, and what its watch is told comes through: for gRPC such a connection is
 // well. Or its answers get lost, and gRPC takes its time. In both cases it asks by another one.
 TEST(EtcdNetwork, WhoIsHalfDeafOrDumbIsHeardOnAnotherConnection) {
-  const etcd::Server server;
-  const std::string prefix = '/' + etcd::new_prefix() + "?timeout=2s";
-  const Process far{client()};
-  const Process near{client()};
-  const Process busy{client()};
+  const kit::Etcd server;
+  const std::string prefix = '/' + kit::new_prefix() + "?timeout=2s";
+  const Process far{lock_client()};
+  const Process near{lock_client()};
+  const Process busy{lock_client()};
   Proxy network{server.port()};
   const std::string past = "open etcd://" + server.endpoint() + prefix + " 120000";
   ASSERT_EQ(far.ask("open etcd://127.0.0.1:" + std::to_string(network.port()) + prefix + " 120000"),

@@ -1,8 +1,10 @@
 // A worker of a campaign: two threads that lock in the space of a URL, until SIGTERM, which whoever
 // starts it has blocked.
 //
-//   faults_worker DIRECTORY NAME SLOT SEED LEASE_MS URL
-//   faults_worker DIRECTORY NAME SLOT last LEASE_MS URL    takes the whole space once, and ends
+//   faults_worker DIRECTORY NAME SLOT SEED LEASE_MS URL PROOF MINUTES
+//
+// PROOF is guard or silence (hand.hpp). The wall clock of the process is wrong by MINUTES. With the
+// word "last" for SEED the worker takes the whole space once, and ends.
 #include <signal.h>  // NOLINT: sigtimedwait is POSIX's.
 
 #include <atomic>
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include "tests/faults/hand.hpp"
+#include "tests/kit/clock.hpp"
 #include "tests/stress/progress.hpp"
 
 namespace tenure::faults {
@@ -48,14 +51,17 @@ void disturb(const std::vector<std::unique_ptr<Hand>>& hands, stress::Random& ra
 
 int run(const std::vector<std::string>& words) {
   const std::string& directory = words.at(1);
+  kit::move_wall_clock(std::chrono::minutes{std::stol(words.at(8))});
   const stress::Log log{directory + '/' + words.at(2) + ".log"};
   const stress::Log life{directory + '/' + words.at(2) + ".life"};
   const stress::Progress progress{directory + "/progress"};
-  const Hand::Place place{.store = open_store(words.at(6)),
-                          .log = log,
-                          .life = life,
-                          .grants = progress.grants(std::stoul(words.at(3))),
-                          .lease = std::chrono::milliseconds{std::stol(words.at(5))}};
+  const Hand::Place place{
+      .store = open_store(words.at(6)),
+      .log = log,
+      .life = life,
+      .grants = progress.grants(std::stoul(words.at(3))),
+      .lease = std::chrono::milliseconds{std::stol(words.at(5))},
+      .proof = words.at(7) == "guard" ? Hand::Proof::guard : Hand::Proof::silence};
   if (words.at(4) == "last") {
     const std::string wrong = Hand{place, 0, 0}.take_all();
     if (!wrong.empty()) std::fprintf(stderr, "faults_worker: %s\n", wrong.c_str());

@@ -9,7 +9,7 @@
 
 #include "store/sqlite/sqlite_store.hpp"
 #include "tests/museum/museum.hpp"
-#include "tests/museum/process.hpp"
+#include "tests/museum/witness.hpp"
 
 namespace tenure::museum {
 namespace {
@@ -59,7 +59,7 @@ TEST(Museum, M26_AHalfWrittenOrForeignSideFileIsRefused) {
 // SQLite's own lock. Others are not held up, nor is the next one of this process.
 TEST(Museum, S18_AWriteThatFailsLeavesNothingLocked) {
   const File file;
-  const Process other{client(file.url())};
+  const Process other{lock_client(file.url())};
   ASSERT_EQ(other.ask("lock film"), "holds");
   sqlite::SqliteOptions full;
   full.alone = true;

@@ -13,28 +13,24 @@
 #include <string>
 #include <vector>
 
-#include "store/etcd/etcd_test.hpp"
-#include "store/postgres/server_test.hpp"
-#include "tests/faults/client.hpp"
-#include "tests/faults/proxy.hpp"
-#include "tests/museum/process.hpp"
+#include "tests/kit/etcd.hpp"
+#include "tests/kit/lock_client.hpp"
+#include "tests/kit/postgres.hpp"
+#include "tests/kit/process.hpp"
+#include "tests/kit/proxy.hpp"
 
 namespace tenure::museum {
 
+using kit::Line;
+using kit::lock_client;
+using kit::number_of;
+using kit::Process;
+using kit::Shared;
+
 enum class Kind : std::uint8_t { postgres, etcd };
 
-// A process that looks at the space of a URL, with a session that lasts an hour.
-//   waiting      how many wait
-//   tickets      how many there are
-//   now          the store's clock, in nanoseconds
-//   read KEY     its value, or "none"
-[[nodiscard]] Process::Body observer(std::string url);
-
 // The URL of a schema, through whatever is on that port.
-[[nodiscard]] std::string postgres_at(int port, const postgres::TestSchema& schema);
-
-// What a process says that is no error.
-[[nodiscard]] std::size_t number_of(const std::string& said);
+[[nodiscard]] std::string postgres_at(int port, const kit::Schema& schema);
 
 class NetworkMuseum : public ::testing::TestWithParam<Kind> {
  protected:
@@ -44,11 +40,13 @@ class NetworkMuseum : public ::testing::TestWithParam<Kind> {
   // Through a proxy on that port.
   [[nodiscard]] std::string url_at(int port) const;
   [[nodiscard]] int port() const;
-  // "open URL TTL", for a client of the faults.
+  // "open URL TTL", for a lock client.
   [[nodiscard]] std::string opening(std::chrono::milliseconds ttl, int through = 0) const;
 
-  void kill_server();
-  void start_server();
+  // Of the program, for all cases. Whoever kills it restarts it.
+  [[nodiscard]] kit::Server& server() const;
+  void kill_server() const { server().kill(); }
+  void start_server() const { server().restart(); }
 
   // How long each session has to live by the server's own account.
   using Left = std::map<std::string, std::chrono::milliseconds>;
@@ -57,8 +55,8 @@ class NetworkMuseum : public ::testing::TestWithParam<Kind> {
   static void until_waiting(const Process& observing, std::size_t count);
 
  private:
-  std::unique_ptr<postgres::TestSchema> schema_;  // One of the two.
-  std::unique_ptr<etcd::Server> etcd_;
+  std::unique_ptr<kit::Schema> schema_;  // PostgreSQL only.
+  std::string prefix_;                   // etcd only.
 };
 
 // Of PostgreSQL alone: what its server says of its own.
@@ -66,7 +64,7 @@ class PostgresMuseum : public ::testing::Test {
  protected:
   // @ stands for the schema.
   std::string sql(const std::string& text) const;  // NOLINT(modernize-use-nodiscard)
-  postgres::TestSchema schema;
+  kit::Schema schema;
 };
 
 [[nodiscard]] std::string name_of(const ::testing::TestParamInfo<Kind>& tested);

@@ -12,7 +12,7 @@ namespace tenure::museum {
 namespace {
 
 using namespace std::chrono_literals;
-using faults::Proxy;
+using kit::Proxy;
 
 class NetworkFault : public NetworkMuseum {
  protected:
@@ -33,10 +33,10 @@ class NetworkFault : public NetworkMuseum {
     EXPECT_TRUE(said == "yes" || said.find("not known") != std::string::npos) << said;
   }
 
-  const Process holder{faults::client()};
-  const Process waiter{faults::client()};
-  const Process near{faults::client()};  // Past the proxy.
-  const Process looking{observer(url())};
+  const Process holder{lock_client()};
+  const Process waiter{lock_client()};
+  const Process near{lock_client()};  // Past the proxy.
+  const Process looking{lock_client(url())};
   Proxy network{port()};
 };
 

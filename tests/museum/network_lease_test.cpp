@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tenure/tenure.hpp"
-#include "tests/museum/clock.hpp"
+#include "tests/kit/clock.hpp"
 #include "tests/museum/museum.hpp"
 #include "tests/museum/network.hpp"
 
@@ -31,15 +31,15 @@ std::chrono::nanoseconds boot_time() {
 // Its machine sleeps while it waits, for longer than its lease. It wakes, and its turn has come
 // before any thread of its own has had a look at the clock.
 TEST_P(NetworkMuseum, M01_AWaiterThatSleptPastItsLeaseIsNotGranted) {
-  const Process holder{faults::client()};
-  const Process waiter{faults::client()};
-  const Process looking{observer(url())};
+  const Process holder{lock_client()};
+  const Process waiter{lock_client()};
+  const Process looking{lock_client(url())};
   ASSERT_EQ(holder.ask(opening(1h)), "ok");
   ASSERT_EQ(waiter.ask(opening(60s)), "ok");
   ASSERT_EQ(holder.ask("lock book"), "holds");
   waiter.tell("lock book");
   until_waiting(looking, 1);
-  move_boot_clock(50s);
+  kit::move_boot_clock(50s);
   EXPECT_EQ(holder.ask("release"), "yes");
   const std::string said = waiter.hear();
   EXPECT_NE(said.find("session"), std::string::npos) << said;
@@ -49,10 +49,10 @@ TEST_P(NetworkMuseum, M01_AWaiterThatSleptPastItsLeaseIsNotGranted) {
 
 // Stopped until the server has given it up. Nobody waits for the dead, and it never gets in.
 TEST_P(NetworkMuseum, M01_AWaiterThatWasGivenUpIsPassedOver) {
-  const Process holder{faults::client()};
-  const Process waiter{faults::client()};
-  const Process next{faults::client()};
-  const Process looking{observer(url())};
+  const Process holder{lock_client()};
+  const Process waiter{lock_client()};
+  const Process next{lock_client()};
+  const Process looking{lock_client(url())};
   ASSERT_EQ(holder.ask(opening(1h)), "ok");
   ASSERT_EQ(waiter.ask(opening(3s)), "ok");
   ASSERT_EQ(next.ask(opening(1h)), "ok");
@@ -68,7 +68,7 @@ TEST_P(NetworkMuseum, M01_AWaiterThatWasGivenUpIsPassedOver) {
   const std::string said = waiter.hear();
   EXPECT_NE(said.find("session"), std::string::npos) << said;
   EXPECT_EQ(next.ask("is lost"), "no");
-  EXPECT_EQ(looking.ask("tickets"), "1");
+  EXPECT_EQ(looking.ask("count"), "1");
 }
 
 // ---- Holders that are told ----
@@ -89,15 +89,15 @@ TEST_P(NetworkMuseum, M03_LostFiresBeforeTheServerEndsTheLease) {
     line.say("holds");
     static_cast<void>(line.hear());
   }};
-  faults::Proxy network{port()};
+  kit::Proxy network{port()};
   ASSERT_EQ(holder.ask(url_at(network.port())), "holds");
-  network.door(faults::Proxy::Door::shut);
+  network.door(kit::Proxy::Door::shut);
   network.cut();
   const Left left = sessions();
   ASSERT_EQ(left.size(), 1U);
   EXPECT_EQ(told->at, 0) << "cut off, but not for long";
   const std::chrono::nanoseconds end = boot_time() + left.begin()->second;
-  move_boot_clock(left.begin()->second - ttl / 3);
+  kit::move_boot_clock(left.begin()->second - ttl / 3);
   until([&] { return told->at != 0; });
   EXPECT_LT(std::chrono::nanoseconds{told->at}, end);
 }
@@ -151,13 +151,13 @@ TEST_P(NetworkMuseum, M04_ABusyProgramRenewsInTime) {
 // A program that leaves takes its lease with it, an hour before that would end, and nothing brings
 // it back.
 TEST_P(NetworkMuseum, M04_NothingIsRenewedAfterTheSpaceIsClosed) {
-  const Process leaving{faults::client()};
+  const Process leaving{lock_client()};
   ASSERT_EQ(leaving.ask(opening(1h)), "ok");
   ASSERT_EQ(leaving.ask("lock book"), "holds");
   ASSERT_EQ(sessions().size(), 1U);
   ASSERT_EQ(leaving.ask("close"), "ok");
   until([&] { return sessions().empty(); });
-  move_boot_clock(1h);  // Whatever is still due would be now.
+  kit::move_boot_clock(1h);  // Whatever is still due would be now.
   ASSERT_EQ(leaving.ask(opening(1h)), "ok");
   EXPECT_EQ(sessions().size(), 1U);
 }
@@ -166,9 +166,9 @@ TEST_P(NetworkMuseum, M04_NothingIsRenewedAfterTheSpaceIsClosed) {
 // process.
 TEST_P(NetworkMuseum, M05_AHoldAndAWaitOutlastTheLeaseManyTimes) {
   constexpr auto ttl = 8s;
-  const Process holder{faults::client()};
-  const Process waiter{faults::client()};
-  const Process looking{observer(url())};
+  const Process holder{lock_client()};
+  const Process waiter{lock_client()};
+  const Process looking{lock_client(url())};
   ASSERT_EQ(holder.ask(opening(ttl)), "ok");
   ASSERT_EQ(waiter.ask(opening(ttl)), "ok");
   ASSERT_EQ(holder.ask("lock book"), "holds");
@@ -220,7 +220,7 @@ TEST_P(NetworkMuseum, M31_SessionsThatBeganTogetherAreNotRenewedTogether) {
     return std::ranges::count_if(left, [&](const auto& one) { return one.second >= ttl - 2s; });
   };
   until([&] { return renewed() == 0; });
-  move_boot_clock(std::chrono::duration_cast<std::chrono::nanoseconds>(middle) - 3s);
+  kit::move_boot_clock(std::chrono::duration_cast<std::chrono::nanoseconds>(middle) - 3s);
   until([&] { return renewed() > 0; });
   EXPECT_LT(renewed(), static_cast<std::ptrdiff_t>(count));
 }

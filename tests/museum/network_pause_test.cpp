@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "tenure/tenure.hpp"
-#include "tests/museum/clock.hpp"
+#include "tests/kit/clock.hpp"
 #include "tests/museum/museum.hpp"
 #include "tests/museum/network.hpp"
 
@@ -55,7 +55,7 @@ class NetworkPause : public NetworkMuseum {
     EXPECT_EQ(quick.ask("write"), "written");
     slow.go_on();
     EXPECT_EQ(slow.ask("write"), guarded ? "refused" : "written");
-    const Process looking{observer(url())};
+    const Process looking{lock_client(url())};
     balance = looking.ask("read balance");
   }
   std::string balance;
@@ -75,8 +75,8 @@ TEST_P(NetworkPause, M02_WithoutItTheLateWriteGoesThrough) {
 
 // The same for a table of the user's own, in the user's own transaction.
 TEST_F(PostgresMuseum, M02_TheFenceRefusesAHolderThatWasGivenUp) {
-  const Process slow{faults::client()};
-  const Process quick{faults::client()};
+  const Process slow{lock_client()};
+  const Process quick{lock_client()};
   ASSERT_EQ(slow.ask("open " + schema.url() + " 3000"), "ok");
   ASSERT_EQ(quick.ask("open " + schema.url() + " 60000"), "ok");
   ASSERT_EQ(slow.ask("lock account"), "holds");
@@ -102,8 +102,8 @@ TEST_F(PostgresMuseum, M02_TheFenceRefusesAHolderThatWasGivenUp) {
 
 Process::Body with_wall_clock(std::chrono::nanoseconds by) {
   return [by](const Line& line) {
-    move_wall_clock(by);
-    faults::client()(line);
+    kit::move_wall_clock(by);
+    lock_client()(line);
   };
 }
 
@@ -113,8 +113,8 @@ TEST_P(NetworkMuseum, M21_AClientsWallClockDecidesNothing) {
   constexpr auto years = 24h * 365 * 5;
   const Process ahead{with_wall_clock(years)};
   const Process behind{with_wall_clock(-years)};
-  const Process right{faults::client()};
-  const Process looking{observer(url())};
+  const Process right{lock_client()};
+  const Process looking{lock_client(url())};
   for (const Process* const one : {&right, &behind, &ahead}) {
     ASSERT_EQ(one->ask(opening(20s)), "ok");
   }
@@ -144,7 +144,7 @@ TEST_P(NetworkMuseum, M21_AClientsWallClockDecidesNothing) {
 
 // Set while a call is under way, it makes that neither longer nor shorter.
 TEST(EtcdMuseum, M21_AWallClockThatIsSetBackDelaysNoAnswer) {
-  etcd::Server server;
+  kit::Etcd server;
   const Process asking{[](const Line& line) {
     const std::shared_ptr<Store> used = store(line.hear().value());
     used->apply({});
@@ -152,7 +152,7 @@ TEST(EtcdMuseum, M21_AWallClockThatIsSetBackDelaysNoAnswer) {
     static_cast<void>(line.hear());
     const std::jthread setting{[] {
       std::this_thread::sleep_for(500ms);  // It is under way by then, or begins behind: as good.
-      move_wall_clock(-24h);
+      kit::move_wall_clock(-24h);
     }};
     try {
       used->apply({});
@@ -169,8 +169,8 @@ TEST(EtcdMuseum, M21_AWallClockThatIsSetBackDelaysNoAnswer) {
 // The server's own wall clock is what PostgreSQL has: put forward, it ends sessions early. What
 // that does is no more than what a pause does: the holder is told, and its late write is refused.
 TEST_F(PostgresMuseum, M21_AServersClockThatIsPutForwardPassesLocksOnAndTheGuardStands) {
-  const Process holder{faults::client()};
-  const Process next{faults::client()};
+  const Process holder{lock_client()};
+  const Process next{lock_client()};
   ASSERT_EQ(holder.ask("open " + schema.url() + " 60000"), "ok");
   ASSERT_EQ(next.ask("open " + schema.url() + " 3600000"), "ok");
   ASSERT_EQ(holder.ask("lock book"), "holds");
@@ -186,8 +186,8 @@ TEST_F(PostgresMuseum, M21_AServersClockThatIsPutForwardPassesLocksOnAndTheGuard
 
 // Stopped past the end of its own max_hold, not of its lease.
 TEST_P(NetworkMuseum, M22_AHolderThatWasPausedPastItsDeadlineRenewsAndWritesNothing) {
-  const Process holder{faults::client()};
-  const Process next{faults::client()};
+  const Process holder{lock_client()};
+  const Process next{lock_client()};
   ASSERT_EQ(holder.ask(opening(1h)), "ok");
   ASSERT_EQ(next.ask(opening(1h)), "ok");
   ASSERT_EQ(holder.ask("limit 2000000000"), "ok");
@@ -204,9 +204,9 @@ TEST_P(NetworkMuseum, M22_AHolderThatWasPausedPastItsDeadlineRenewsAndWritesNoth
 
 // The renewal itself is late: it was on its way before the deadline, and arrives behind it.
 TEST_P(NetworkMuseum, M22_ARenewalThatArrivesBehindTheDeadlineIsNone) {
-  const Process holder{faults::client()};
-  const Process next{faults::client()};
-  faults::Proxy network{port()};
+  const Process holder{lock_client()};
+  const Process next{lock_client()};
+  kit::Proxy network{port()};
   ASSERT_EQ(holder.ask(opening(1h, network.port())), "ok");
   ASSERT_EQ(next.ask(opening(1h)), "ok");
   ASSERT_EQ(holder.ask("limit 2000000000"), "ok");
@@ -224,9 +224,9 @@ TEST_P(NetworkMuseum, M22_ARenewalThatArrivesBehindTheDeadlineIsNone) {
 
 // A contender with a lease of seconds does not hold the holder to it.
 TEST_P(NetworkMuseum, M23_AHolderIsJudgedByItsOwnLease) {
-  const Process holder{faults::client()};
-  const Process hasty{faults::client()};
-  const Process looking{observer(url())};
+  const Process holder{lock_client()};
+  const Process hasty{lock_client()};
+  const Process looking{lock_client(url())};
   ASSERT_EQ(holder.ask(opening(1h)), "ok");
   ASSERT_EQ(hasty.ask(opening(2s)), "ok");
   ASSERT_EQ(hasty.ask("limit 1000000000"), "ok");
@@ -246,8 +246,8 @@ TEST_P(NetworkMuseum, M23_AHolderIsJudgedByItsOwnLease) {
 
 // The other way round: one with a lease of an hour need not wait an hour for a dead one's seconds.
 TEST_P(NetworkMuseum, M23_APatientContenderWaitsForTheHoldersLeaseOnly) {
-  Process holder{faults::client()};
-  const Process patient{faults::client()};
+  Process holder{lock_client()};
+  const Process patient{lock_client()};
   ASSERT_EQ(holder.ask(opening(2s)), "ok");
   ASSERT_EQ(patient.ask(opening(24h)), "ok");
   ASSERT_EQ(holder.ask("lock book"), "holds");
@@ -274,11 +274,11 @@ TEST_P(NetworkMuseum, M24_AtShutdownTheHoldOutlivesTheSpaceAndTheSessionTheHold)
     line.say(hold.release() ? "yes" : "no");
     static_cast<void>(line.hear());
   }};
-  const Process next{faults::client()};
-  const Process looking{observer(url())};
+  const Process next{lock_client()};
+  const Process looking{lock_client(url())};
   ASSERT_EQ(leaving.ask(url()), "holds");
   ASSERT_EQ(next.ask(opening(1h)), "ok");
-  ASSERT_EQ(looking.ask("tickets"), "1");
+  ASSERT_EQ(looking.ask("count"), "1");
   ASSERT_EQ(sessions().size(), 3U);
   ASSERT_EQ(leaving.ask("close"), "closed");
   const auto now = [&] { return Instant{std::chrono::nanoseconds{number_of(looking.ask("now"))}}; };

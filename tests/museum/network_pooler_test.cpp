@@ -1,18 +1,10 @@
 // Between the program and its server: a pooler of transactions, and sockets that nobody answers.
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
 #include <chrono>
-#include <csignal>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,6 +12,7 @@
 #include <vector>
 
 #include "tenure/tenure.hpp"
+#include "tests/kit/pgbouncer.hpp"
 #include "tests/museum/museum.hpp"
 #include "tests/museum/network.hpp"
 
@@ -27,63 +20,7 @@ namespace tenure::museum {
 namespace {
 
 using namespace std::chrono_literals;
-using postgres::TestServer;
-
-// PgBouncer, in front of the server of the tests. A backend is a client's for one transaction, and
-// there are fewer of them than clients have connections.
-class Pooler {
- public:
-  Pooler() : port_(etcd::free_port()) {
-    const std::string settings = directory_ / "pgbouncer.ini";
-    std::ofstream{settings} << "[databases]\n* = host=127.0.0.1 user=tenure port="
-                            << TestServer::instance().port()
-                            << "\n[pgbouncer]\nlisten_addr=127.0.0.1\nlisten_port=" << port_
-                            << "\nunix_socket_dir=\nauth_type=any\npool_mode=transaction\n"
-                               "default_pool_size=4\nmax_client_conn=200\n";
-    // It runs as an ordinary user, who must reach the file.
-    std::filesystem::permissions(directory_ / "", std::filesystem::perms{0755});
-    std::vector<const char*> words = {"pgbouncer", "-q", settings.c_str(), nullptr};
-    if (::geteuid() == 0) words = {"pgbouncer", "-q", "-u", "postgres", settings.c_str(), nullptr};
-    const std::string log = directory_ / "log";
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-      ::dup2(out, STDOUT_FILENO);
-      ::dup2(out, STDERR_FILENO);
-      ::execvp("pgbouncer", const_cast<char**>(words.data()));
-      ::execv("/usr/sbin/pgbouncer", const_cast<char**>(words.data()));
-      ::_exit(127);
-    }
-    while (!answers()) {
-      if (::waitpid(pid_, nullptr, WNOHANG) != 0) throw Error("pgbouncer ended: see " + log);
-      std::this_thread::sleep_for(10ms);
-    }
-  }
-  Pooler(const Pooler&) = delete;
-  Pooler& operator=(const Pooler&) = delete;
-  ~Pooler() {
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  [[nodiscard]] int port() const noexcept { return port_; }
-
- private:
-  [[nodiscard]] bool answers() const {
-    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(static_cast<std::uint16_t>(port_));
-    const bool connected =
-        ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-    ::close(fd);
-    return connected;
-  }
-  const etcd::Directory directory_;
-  const int port_;
-  pid_t pid_ = 0;
-};
+using kit::Postgres;
 
 class PoolerMuseum : public PostgresMuseum {
  protected:
@@ -97,13 +34,13 @@ class PoolerMuseum : public PostgresMuseum {
   void until_counted(const std::string& what, const std::string& number) const {
     until([&] { return count(what) == number; });
   }
-  const Pooler pooler;
+  const kit::PgBouncer pooler;
 };
 
 TEST_F(PoolerMuseum, M29_BehindAPoolerLocksAreTakenAndHandedOnInOrder) {
-  const Process one{faults::client()};
-  const Process two{faults::client()};
-  const Process three{faults::client()};
+  const Process one{lock_client()};
+  const Process two{lock_client()};
+  const Process three{lock_client()};
   for (const Process* const each : {&one, &two, &three}) ASSERT_EQ(each->ask(opening(30min)), "ok");
   for (int round = 0; round < 3; ++round) {
     ASSERT_EQ(one.ask("lock book"), "holds");
@@ -125,8 +62,8 @@ TEST_F(PoolerMuseum, M29_BehindAPoolerLocksAreTakenAndHandedOnInOrder) {
 
 // The pooler keeps the connection of the dead one's backend: that says nothing about who is alive.
 TEST_F(PoolerMuseum, M29_BehindAPoolerADeathIsNoticed) {
-  Process dying{faults::client()};
-  const Process next{faults::client()};
+  Process dying{lock_client()};
+  const Process next{lock_client()};
   ASSERT_EQ(dying.ask(opening(2s)), "ok");
   ASSERT_EQ(next.ask(opening(30min)), "ok");
   ASSERT_EQ(dying.ask("lock book"), "holds");
@@ -138,7 +75,7 @@ TEST_F(PoolerMuseum, M29_BehindAPoolerADeathIsNoticed) {
 
 // A hold lasts behind a pooler too, whichever backend renews it.
 TEST_F(PoolerMuseum, M29_BehindAPoolerASessionIsRenewed) {
-  const Process holder{faults::client()};
+  const Process holder{lock_client()};
   ASSERT_EQ(holder.ask(opening(8s)), "ok");
   ASSERT_EQ(holder.ask("lock book"), "holds");
   const std::string start = sql("SELECT extract(epoch FROM clock_timestamp())");
@@ -236,7 +173,7 @@ TEST_P(NetworkMuseum, M29_EveryConnectionNoticesThatItsOtherEndIsGone) {
     static_cast<void>(line.hear());
   }};
   const std::string plain = GetParam() == Kind::postgres
-                                ? TestServer::instance().url() + "&tenure_schema=museum_sockets"
+                                ? Postgres::instance().url() + "&tenure_schema=museum_sockets"
                                 : url();
   EXPECT_EQ(many.ask(plain), "all");
 }
@@ -244,15 +181,15 @@ TEST_P(NetworkMuseum, M29_EveryConnectionNoticesThatItsOtherEndIsGone) {
 // The holder's machine is gone without a word: for the server its connections are as good as ever.
 // They hold nothing; its lease does, and that ends.
 TEST_P(NetworkMuseum, M29_AConnectionThatIsHalfOpenHoldsNothing) {
-  Process gone{faults::client()};
-  const Process next{faults::client()};
-  faults::Proxy network{port()};
+  Process gone{lock_client()};
+  const Process next{lock_client()};
+  kit::Proxy network{port()};
   ASSERT_EQ(gone.ask(opening(3s, network.port())), "ok");
   ASSERT_EQ(next.ask(opening(30min)), "ok");
   ASSERT_EQ(gone.ask("lock book"), "holds");
-  network.swallow(faults::Proxy::Way::to_client);
-  network.swallow(faults::Proxy::Way::to_server);
-  network.door(faults::Proxy::Door::silent);
+  network.swallow(kit::Proxy::Way::to_client);
+  network.swallow(kit::Proxy::Way::to_server);
+  network.door(kit::Proxy::Door::silent);
   const std::size_t connections = network.connections();
   gone.kill();
   EXPECT_EQ(next.ask("lock book"), "holds");

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/museum/clock.hpp"
+#include "tests/kit/clock.hpp"
 #include "tests/museum/museum.hpp"
-#include "tests/museum/process.hpp"
+#include "tests/museum/witness.hpp"
 
 namespace tenure::museum {
 namespace {
@@ -20,8 +20,8 @@ const Path book = Path::of("book");
 constexpr auto one_hour = "limit 3600000000000";
 
 Process::Body client_with_wall_clock(const std::string& url, std::chrono::nanoseconds by) {
-  return [body = client(url), by](const Line& line) {
-    move_wall_clock(by);
+  return [body = lock_client(url), by](const Line& line) {
+    kit::move_wall_clock(by);
     body(line);
   };
 }
@@ -47,7 +47,7 @@ TEST(Museum, M21_AWallClockThatIsWrongDecidesNothing) {
   Space space = open(files);
   ASSERT_EQ(ahead.ask("lock book"), "holds");
   for (const auto by : {years, -2 * years, years}) {
-    move_wall_clock(by);
+    kit::move_wall_clock(by);
     const std::optional<Instant> deadline = space.inspect().at(0).deadline;
     EXPECT_GT(*deadline, files->now());
     EXPECT_LE(*deadline, files->now() + 1h);
@@ -72,16 +72,16 @@ TEST(Museum, M21_TheStoreHasOneClockForAll) {
 
 // Stopped for a day, it holds what it held: no lease runs out behind its back.
 TEST(Museum, M37_AStoppedHolderKeepsItsLock) {
-  share_boot_clock();
+  kit::share_boot_clock();
   const File file;
-  const Process holder{client(file.url())};
-  const Process next{client(file.url())};
+  const Process holder{lock_client(file.url())};
+  const Process next{lock_client(file.url())};
   Space space = open(file.url());
   EXPECT_EQ(holder.ask("lock book"), "holds");
   next.tell("lock book");
   until_waiting(space, 1);
   holder.stop();
-  move_boot_clock(24h);
+  kit::move_boot_clock(24h);
   for (int i = 0; i < 20; ++i) EXPECT_FALSE(space.try_lock(book).has_value());
   EXPECT_EQ(space.inspect().front().pid, holder.pid());
   EXPECT_EQ(waiting(space), 1U);
@@ -94,19 +94,19 @@ TEST(Museum, M37_AStoppedHolderKeepsItsLock) {
 // With a max_hold it is passed on, and the one who was stopped learns it before it can do harm:
 // its hold is lost, and what it holds up to the store is refused.
 TEST(Museum, M37_AStoppedHolderThatIsOverdueIsToldWhenItWakes) {
-  share_boot_clock();
+  kit::share_boot_clock();
   const File file;
-  const Process holder{client(file.url())};
-  const Process next{client(file.url())};
+  const Process holder{lock_client(file.url())};
+  const Process next{lock_client(file.url())};
   ASSERT_EQ(holder.ask(one_hour), "ok");
   ASSERT_EQ(holder.ask("lock book"), "holds");
   Space space = open(file.url());
   next.tell("lock book");
   until_waiting(space, 1);
   holder.stop();
-  move_boot_clock(59min);
+  kit::move_boot_clock(59min);
   EXPECT_FALSE(space.try_lock(book).has_value());
-  move_boot_clock(2min);
+  kit::move_boot_clock(2min);
   EXPECT_EQ(next.hear(), "holds");
   holder.go_on();
   EXPECT_EQ(holder.ask("until lost"), "lost");
@@ -118,16 +118,16 @@ TEST(Museum, M37_AStoppedHolderThatIsOverdueIsToldWhenItWakes) {
 
 // It runs, but slowly, and the machine slept: told a margin before the next one gets in.
 TEST(Museum, M03_AHolderIsToldBeforeTheNextOneGetsIn) {
-  share_boot_clock();
+  kit::share_boot_clock();
   const File file;
-  const Process holder{client(file.url())};
-  const Process next{client(file.url())};
+  const Process holder{lock_client(file.url())};
+  const Process next{lock_client(file.url())};
   ASSERT_EQ(holder.ask(one_hour), "ok");
   ASSERT_EQ(holder.ask("lock book"), "holds");
   Space space = open(file.url());
   next.tell("lock book");
   until_waiting(space, 1);
-  move_boot_clock(1h - 900ms);  // The margin is a second.
+  kit::move_boot_clock(1h - 900ms);  // The margin is a second.
   EXPECT_EQ(holder.ask("until lost"), "lost");
   EXPECT_EQ(next.hear(), "holds");
 }

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tests/museum/museum.hpp"
-#include "tests/museum/process.hpp"
+#include "tests/museum/witness.hpp"
 
 namespace tenure::museum {
 namespace {
@@ -20,8 +20,6 @@ namespace {
 const Path book = Path::of("book");
 
 constexpr std::size_t crowd = 8;
-using Processes = std::vector<std::unique_ptr<Process>>;
-
 // `body` in each of them, with its number; they end with it.
 Processes start(std::size_t count, const std::function<void(std::size_t, const Line&)>& body) {
   Processes made;
@@ -186,7 +184,7 @@ TEST(Museum, M28_AForeignWriterDelaysRequestsAndFailsNone) {
       line.say("out of it");
     }
   }};
-  const Process other{client(file.url())};
+  const Process other{lock_client(file.url())};
   Space space = open(file.url());
   for (int i = 0; i < 5; ++i) {
     ASSERT_EQ(shell.ask("begin"), "in a transaction");

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "tests/museum/museum.hpp"
-#include "tests/museum/process.hpp"
+#include "tests/museum/witness.hpp"
 
 namespace tenure::museum {
 namespace {
@@ -30,7 +30,7 @@ const Path film = Path::of("film");
 // child may end in any way.
 TEST(Museum, M11_AForkedChildCannotGiveBackWhatItsParentHolds) {
   const File file;
-  const Process other{client(file.url())};
+  const Process other{lock_client(file.url())};
   Space space = open(file.url());
   Hold hold = space.lock(book);
   const std::stop_token lost = hold.lost();
@@ -73,7 +73,7 @@ TEST(Museum, M11_AChildThatOutlivesItsParentKeepsNothing) {
   Process parent{[&](const Line& line) {
     Space space = open(file.url());
     const Hold hold = space.lock(book);
-    const pid_t child = ::fork();
+    const pid_t child = ::fork();  // Bare: a Process would end with its parent.
     if (child == 0) ::pause();
     line.say(std::to_string(child));
     ::pause();
@@ -102,6 +102,7 @@ bool enter_own_numbers() {
 Process::Body contained(const Process::Body& body) {
   return [body](const Line& line) {
     if (!enter_own_numbers()) return line.say("not allowed");
+    // Bare: the first process of a namespace can't see its parent, as a Process must.
     const pid_t first = ::fork();
     if (first == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -149,11 +150,10 @@ pid_t fork_as(pid_t number) {
 TEST(Museum, M12_ANumberThatIsUsedAgainDoesNotRaiseTheDead) {
   const File file;
   const Process family{contained([&](const Line& line) {
-    const pid_t holder = ::fork();
-    if (holder == 0) hold_until_killed(file.url(), book, line);
+    Process holding{[&](const Line&) { hold_until_killed(file.url(), book, line); }};
     static_cast<void>(line.hear());
-    ::kill(holder, SIGKILL);
-    ::waitpid(holder, nullptr, 0);
+    const pid_t holder = holding.pid();
+    holding.kill();
     const pid_t again = fork_as(holder);
     if (again == 0) {
       for (;;) ::pause();

@@ -12,19 +12,17 @@
 #include <vector>
 
 #include "tests/museum/museum.hpp"
-#include "tests/museum/process.hpp"
+#include "tests/museum/witness.hpp"
 
 namespace tenure::museum {
 namespace {
 
 const Path book = Path::of("book");
 
-using Processes = std::vector<std::unique_ptr<Process>>;
-
 Processes clients(const File& file, std::size_t count) {
   Processes made;
   for (std::size_t i = 0; i < count; ++i) {
-    made.push_back(std::make_unique<Process>(client(file.url())));
+    made.push_back(std::make_unique<Process>(lock_client(file.url())));
   }
   return made;
 }
@@ -146,7 +144,7 @@ TEST(Museum, S17_AWaiterThatIsInterruptedLeavesNothing) {
 
 TEST(Museum, M33_ReadingAgainBehindAWriterOfAnotherProcessIsADeadlockAtOnce) {
   const File file;
-  const Process writer{client(file.url())};
+  const Process writer{lock_client(file.url())};
   Space space = open(file.url());
   const Locker reader = space.as("reader");
   Hold reading = reader.lock(book.shared());
@@ -167,7 +165,7 @@ TEST(Museum, M33_ReadingAgainBehindAWriterOfAnotherProcessIsADeadlockAtOnce) {
 
 TEST(Museum, S09_ProcessesThatDisagreeOnALimitAreTold) {
   const File file;
-  const Process other{client(file.url())};
+  const Process other{lock_client(file.url())};
   Space space = open(file.url());
   EXPECT_EQ(other.ask("lock api:permits:3 other"), "holds");
   for (const std::uint32_t limit : {2U, 4U}) {

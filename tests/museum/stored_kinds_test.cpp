@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "space/any_space.hpp"
+#include "space/any_space_test.hpp"
 #include "tests/museum/museum.hpp"
 
 namespace tenure::museum {

@@ -1,15 +1,16 @@
 #include "tests/stress/fleet.hpp"
 
-#include <signal.h>  // NOLINT: kill is POSIX's.
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <system_error>
+#include <csignal>
+#include <filesystem>
+#include <thread>
 #include <utility>
 
 namespace tenure::stress {
+namespace {
+
+constexpr std::chrono::milliseconds glance{2};
+
+}  // namespace
 
 Fleet::Fleet(std::string program, std::string directory, std::size_t workers, Enter enter)
     : program_(std::move(program)),
@@ -32,74 +33,74 @@ void Fleet::start(std::size_t slot, const std::vector<std::string>& more) {
   const std::string number = std::to_string(++started_);
   worker = {};
   worker.name = "worker-" + std::string(5 - number.size(), '0') + number;
-  std::vector<std::string> words = {program_, directory_, worker.name, std::to_string(slot)};
-  words.insert(words.end(), more.begin(), more.end());
-  std::vector<char*> arguments;
-  arguments.reserve(words.size() + 1);
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  const pid_t driver = ::getpid();
+  kit::Program program{.words = {program_, directory_, worker.name, std::to_string(slot)},
+                       // The worker waits for it; told to end before it does, it must not die.
+                       .block = {SIGTERM}};
+  program.words.insert(program.words.end(), more.begin(), more.end());
+  if (enter_) program.enter = [this, slot] { enter_(slot); };
   note("start", worker.name);
-  // The worker waits for this signal; told to end before it can, it must not die of it.
-  sigset_t signals;
-  sigset_t before;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  ::pthread_sigmask(SIG_BLOCK, &signals, &before);
-  worker.pid = ::fork();
-  if (worker.pid != 0) ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (worker.pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
-  if (worker.pid != 0) return;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (enter_) enter_(slot);
-  if (::getppid() == driver) ::execv(program_.c_str(), arguments.data());
-  ::_exit(127);
+  worker.process = std::make_unique<kit::Process>(program);
 }
 
 void Fleet::kill(std::size_t slot) {
   Worker& worker = workers_[slot];
-  if (worker.pid == 0) return;
+  if (!worker.process) return;
   note("kill", worker.name);
-  ::kill(worker.pid, SIGKILL);
-  ::waitpid(worker.pid, nullptr, 0);
+  worker.process->kill();
   worker = {};
 }
 
 void Fleet::stop(std::size_t slot) {
   Worker& worker = workers_[slot];
   note("stop", worker.name);
-  ::kill(worker.pid, SIGSTOP);
+  worker.process->signal(SIGSTOP);
   worker.stopped = true;
 }
 
 void Fleet::go_on(std::size_t slot) {
   Worker& worker = workers_[slot];
   if (!std::exchange(worker.stopped, false)) return;
-  ::kill(worker.pid, SIGCONT);
+  worker.process->go_on();
   note("continue", worker.name);
-}
-
-void Fleet::tell_to_end(std::size_t slot) {
-  Worker& worker = workers_[slot];
-  if (worker.pid == 0) return;
-  worker.told = true;
-  ::kill(worker.pid, SIGTERM);
 }
 
 std::string Fleet::reap() {
   for (Worker& worker : workers_) {
-    int status = 0;
-    if (worker.pid == 0 || ::waitpid(worker.pid, &status, WNOHANG) != worker.pid) continue;
+    if (!worker.process || worker.process->runs()) continue;
     const Worker gone = std::exchange(worker, {});
-    if (gone.told && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+    const int status = gone.process->exit_status();
+    if (gone.told && status == 0) {
       note("end", gone.name);
-    } else if (WIFSIGNALED(status)) {
-      return gone.name + " died of signal " + std::to_string(WTERMSIG(status));
+    } else if (status > 128) {
+      return gone.name + " died of signal " + std::to_string(status - 128);
     } else {
-      return gone.name + " ended by itself, with status " + std::to_string(WEXITSTATUS(status));
+      return gone.name + " ended by itself, with status " + std::to_string(status);
     }
   }
   return {};
+}
+
+std::string Fleet::end_all(std::chrono::seconds limit, const Describe& describe) {
+  for (Worker& worker : workers_) {
+    if (!worker.process) continue;
+    worker.told = true;
+    worker.process->signal(SIGTERM);
+  }
+  const auto until = std::chrono::steady_clock::now() + limit;
+  for (std::size_t slot = 0; slot < workers_.size(); ++slot) {
+    while (running(slot)) {
+      if (std::string fault = reap(); !fault.empty()) return fault;
+      if (std::chrono::steady_clock::now() > until) {
+        return name(slot) + " does not end; " + describe(slot);
+      }
+      std::this_thread::sleep_for(glance);
+    }
+  }
+  return {};
+}
+
+std::string program_beside(const std::string& name) {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
 }
 
 }  // namespace tenure::stress

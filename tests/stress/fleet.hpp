@@ -12,14 +12,15 @@
 // that made them.
 #pragma once
 
-#include <sys/types.h>
-
+#include <chrono>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tests/kit/process.hpp"
 #include "tests/stress/event.hpp"
 
 namespace tenure::stress {
@@ -35,7 +36,7 @@ class Fleet {
   ~Fleet();
 
   [[nodiscard]] std::size_t size() const noexcept { return workers_.size(); }
-  [[nodiscard]] bool running(std::size_t slot) const { return workers_[slot].pid != 0; }
+  [[nodiscard]] bool running(std::size_t slot) const { return workers_[slot].process != nullptr; }
   [[nodiscard]] bool stopped(std::size_t slot) const { return workers_[slot].stopped; }
   [[nodiscard]] const std::string& name(std::size_t slot) const { return workers_[slot].name; }
 
@@ -44,15 +45,18 @@ class Fleet {
   void kill(std::size_t slot);
   void stop(std::size_t slot);
   void go_on(std::size_t slot);
-  void tell_to_end(std::size_t slot);
   // Takes note of those that have ended. Returns what is wrong with the way one did, or nothing.
   [[nodiscard]] std::string reap();
+  // Tells all to end and waits until they have. Returns what is wrong, or nothing; of one that has
+  // not ended in time, with what `describe` says of it.
+  using Describe = std::function<std::string(std::size_t slot)>;
+  [[nodiscard]] std::string end_all(std::chrono::seconds limit, const Describe& describe);
   // Into driver.log, for what is done to anything but the workers.
   void note(std::string_view what, std::string_view name) const;
 
  private:
   struct Worker {
-    pid_t pid = 0;
+    std::unique_ptr<kit::Process> process;
     std::string name;
     bool stopped = false;
     bool told = false;
@@ -64,5 +68,8 @@ class Fleet {
   std::vector<Worker> workers_;
   std::size_t started_ = 0;
 };
+
+// The path of a program in the directory of this one.
+[[nodiscard]] std::string program_beside(const std::string& name);
 
 }  // namespace tenure::stress

@@ -32,7 +32,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::int64_t second_ns = 1'000'000'000;
-constexpr std::int64_t stuck_ns = 20 * second_ns;  // Nobody gets anything for so long.
+constexpr auto stuck_time = 20s;  // Nobody gets anything, or does not end, for so long.
+constexpr std::int64_t stuck_ns = std::chrono::nanoseconds{stuck_time}.count();
 constexpr std::size_t most_printed = 10;
 
 struct Options {
@@ -131,20 +132,8 @@ class Run {
 
   std::string finish() {
     let_go_on(std::numeric_limits<std::int64_t>::max());
-    for (std::size_t slot = 0; slot < fleet_.size(); ++slot) fleet_.tell_to_end(slot);
-    const std::int64_t told = boot_ns();
-    for (;;) {
-      if (std::string fault = fleet_.reap(); !fault.empty()) return fault;
-      std::string left;
-      for (std::size_t slot = 0; slot < fleet_.size(); ++slot) {
-        if (fleet_.running(slot)) left += ' ' + fleet_.name(slot);
-      }
-      if (left.empty()) return {};
-      if (boot_ns() - told > stuck_ns) {
-        return "told to end 20 s ago:" + left + "; in the space:\n" + describe(database_);
-      }
-      std::this_thread::sleep_for(1ms);
-    }
+    return fleet_.end_all(stuck_time,
+                          [this](std::size_t) { return "in the space:\n" + describe(database_); });
   }
 
   Random random_;
@@ -231,10 +220,9 @@ Options parse(const std::vector<std::string>& words) {
 int run(const std::vector<std::string>& words) {
   Options options = parse(words);
   if (!options.check.empty()) return judge(options.check) ? 0 : 1;
-  const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   unsigned failed = 0;
   for (unsigned i = 0; i < options.runs; ++i, ++options.seed) {
-    if (!run_once(options, (here / "stress_worker").string())) ++failed;
+    if (!run_once(options, program_beside("stress_worker"))) ++failed;
   }
   if (failed != 0) std::printf("%u of %u runs failed\n", failed, options.runs);
   return failed == 0 ? 0 : 1;

@@ -1,8 +1,5 @@
-// Many at once: threads, handles, processes, and posts.
-#include <unistd.h>
-
+// Many at once: threads, handles, and posts.
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <exception>
 #include <memory>
@@ -30,7 +27,8 @@ void increment(Store& store, const std::string& key) {
   }
 }
 
-// Two counters, so that some applies meet and some do not; and an entry for each.
+}  // namespace
+
 void count(Store& store, std::size_t index) {
   Revision last;
   for (int i = 0; i < increments; ++i) {
@@ -41,13 +39,21 @@ void count(Store& store, std::size_t index) {
   }
 }
 
-void expect_counted(const std::vector<Entry>& counters, const std::vector<Entry>& log) {
-  ASSERT_EQ(counters.size(), 2U);
-  const std::string expected = std::to_string(appliers / 2 * increments);
-  EXPECT_EQ(counters[0].value, expected);
-  EXPECT_EQ(counters[1].value, expected);
-  EXPECT_EQ(log.size(), appliers * increments);  // A revision given twice would lose one.
+std::string counted(Store& store) {
+  const Outcome outcome =
+      store.apply(txn({}, {}, {Range::prefix("count/"), Range::prefix("log/")}));
+  std::string text;
+  for (const Entry& counter : outcome.reads.at(0)) text += counter.value + ' ';
+  return text + std::to_string(outcome.reads.at(1).size());
 }
+
+// A revision given twice would lose an entry.
+std::string counted_by(std::size_t count) {
+  const std::string each = std::to_string(count / 2 * increments);
+  return each + ' ' + each + ' ' + std::to_string(count * increments);
+}
+
+namespace {
 
 TEST_P(StoreConformance, ThreadsLoseNothing) {
   {
@@ -57,7 +63,7 @@ TEST_P(StoreConformance, ThreadsLoseNothing) {
       threads.emplace_back([this, i] { count(store(), i); });
     }
   }
-  expect_counted(read(Range::prefix("count/")), read(Range::prefix("log/")));
+  EXPECT_EQ(counted(store()), counted_by(appliers));
 }
 
 TEST_P(StoreConformance, HandlesLoseNothing) {
@@ -67,73 +73,7 @@ TEST_P(StoreConformance, HandlesLoseNothing) {
       threads.emplace_back([mine = another(), i] { count(*mine, i); });
     }
   }
-  expect_counted(read(Range::prefix("count/")), read(Range::prefix("log/")));
-}
-
-TEST_P(StoreConformance, ProcessesLoseNothing) {
-  if (!place().across_processes) GTEST_SKIP() << "a store of one process";
-  Children children;
-  children.start(appliers, [this](std::size_t index) {
-    const auto mine = place().open();
-    count(*mine, index);
-    return 0;
-  });
-  EXPECT_EQ(children.exit_statuses(), std::vector<int>(appliers, 0));
-  expect_counted(read(Range::prefix("count/")), read(Range::prefix("log/")));
-}
-
-// What one process writes, a watch of another tells.
-TEST_P(StoreConformance, ProcessesTellEachOther) {
-  if (!place().across_processes) GTEST_SKIP() << "a store of one process";
-  constexpr int rounds = 200;
-  Children children;
-  children.start(2, [this](std::size_t index) {
-    const auto mine = place().open();
-    const std::string own = index == 0 ? "ping" : "pong";
-    const std::string theirs = index == 0 ? "pong" : "ping";
-    for (int round = 1; round <= rounds; ++round) {
-      mine->apply(txn({}, {Write::put(own, std::to_string(round))}));
-      for (;;) {
-        const Outcome look = mine->apply(txn({}, {}, {Range::key(theirs)}));
-        const auto& found = look.reads.at(0);
-        if (!found.empty() && std::stoi(found[0].value) >= round) break;
-        WatchFor what;
-        what.ranges.push_back(Range::key(theirs));
-        what.after = look.revision;
-        Bell bell;
-        const auto watch = mine->watch(what, bell.notice());
-        bell.wait();
-      }
-    }
-    return 0;
-  });
-  EXPECT_EQ(children.exit_statuses(), (std::vector<int>{0, 0}));
-}
-
-// A process that is killed in the middle leaves whole applies only.
-TEST_P(StoreConformance, AKilledProcessLeavesNoHalfApply) {
-  if (!place().across_processes) GTEST_SKIP() << "a store of one process";
-  std::array<int, 2> ends{};
-  ASSERT_EQ(::pipe(ends.data()), 0);
-  Children children;
-  children.start(4, [&](std::size_t index) {
-    const auto mine = place().open();
-    for (int i = 0;; ++i) {
-      const std::string value = std::to_string(index) + "/" + std::to_string(i);
-      mine->apply(txn({}, {Write::put("a", value), Write::put("b", value)}));
-      if (i == 10 && ::write(ends[1], "x", 1) != 1) return 1;
-    }
-  });
-  ::close(ends[1]);
-  std::array<char, 1> byte{};
-  for (int i = 0; i < 4; ++i) ASSERT_EQ(::read(ends[0], byte.data(), 1), 1);
-  for (std::size_t i = 0; i < 4; ++i) children.kill(i);
-  ::close(ends[0]);
-  const auto found = read(everything());
-  ASSERT_EQ(found.size(), 2U);
-  EXPECT_EQ(found[0].value, found[1].value);
-  EXPECT_EQ(found[0].changed, found[1].changed);
-  EXPECT_GT(put("a"), found[0].changed);
+  EXPECT_EQ(counted(store()), counted_by(appliers));
 }
 
 // No apply sees a part of another.

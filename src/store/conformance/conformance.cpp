@@ -1,13 +1,6 @@
 #include "store/conformance.hpp"
 
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cctype>
-#include <csignal>
-#include <cstdio>
-#include <exception>
 #include <ostream>
 
 namespace tenure::conformance {
@@ -82,47 +75,6 @@ void Bell::ring() {
 void Bell::wait(std::size_t count) {
   std::unique_lock lock{mutex_};
   rung_.wait(lock, [&] { return count_ >= count; });
-}
-
-Children::~Children() {
-  for (std::size_t i = 0; i < pids_.size(); ++i) kill(i);
-}
-
-void Children::start(std::size_t count, const std::function<int(std::size_t)>& work) {
-  const int parent = ::getpid();
-  for (std::size_t i = 0; i < count; ++i) {
-    const int pid = ::fork();
-    if (pid == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // A test that is ended from outside leaves none.
-      if (::getppid() != parent) ::_exit(98);
-      try {
-        ::_exit(work(i));
-      } catch (const std::exception& error) {
-        std::fprintf(stderr, "child %zu: %s\n", i, error.what());
-        ::_exit(99);
-      }
-    }
-    ASSERT_GT(pid, 0);
-    pids_.push_back(pid);
-  }
-}
-
-void Children::kill(std::size_t index) {
-  const int pid = std::exchange(pids_.at(index), 0);
-  if (pid == 0) return;
-  ::kill(pid, SIGKILL);
-  ::waitpid(pid, nullptr, 0);
-}
-
-std::vector<int> Children::exit_statuses() {
-  std::vector<int> statuses;
-  for (int& pid : pids_) {
-    if (pid == 0) continue;
-    int status = 0;
-    ::waitpid(std::exchange(pid, 0), &status, 0);
-    statuses.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-  }
-  return statuses;
 }
 
 }  // namespace tenure::conformance

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -110,34 +109,6 @@ TEST_P(StoreConformance, TheDeathOfASessionIsTold) {
   EXPECT_EQ(read(entry_of(id)).size(), 1U);  // Until somebody declares it dead.
   EXPECT_TRUE(holds(session->guard()));
   put("a");
-  EXPECT_FALSE(store().alive(id));
-}
-
-TEST_P(StoreConformance, TheDeathOfAProcessIsTold) {
-  if (!place().across_processes) GTEST_SKIP() << "a store of one process";
-  std::array<int, 2> ends{};
-  ASSERT_EQ(::pipe(ends.data()), 0);
-  Children children;
-  children.start(1, [&](std::size_t) {
-    const auto mine = place().open();
-    const auto session = mine->open_session({});
-    const std::string& id = session->id();
-    if (::write(ends[1], id.data(), id.size()) != static_cast<ssize_t>(id.size())) return 1;
-    for (;;) ::pause();
-  });
-  ::close(ends[1]);
-  std::string id(16, ' ');
-  ASSERT_EQ(::read(ends[0], id.data(), id.size()), static_cast<ssize_t>(id.size()));
-  ::close(ends[0]);
-
-  EXPECT_TRUE(store().alive(id));
-  Bell bell;
-  const auto watch = store().watch(death_of(id), bell.notice());
-  children.kill(0);
-  bell.wait();
-  EXPECT_FALSE(store().alive(id));
-  EXPECT_EQ(read(entry_of(id)).size(), 1U);
-  const auto mine = store().open_session({});
   EXPECT_FALSE(store().alive(id));
 }
 

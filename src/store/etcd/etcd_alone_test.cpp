@@ -7,19 +7,22 @@
 
 #include "store/conformance.hpp"
 #include "store/etcd/etcd_store.hpp"
-#include "store/etcd/etcd_test.hpp"
 #include "store/etcd/numbers.hpp"
 #include "store/etcd/plan.hpp"
+#include "tests/kit/etcd.hpp"
 
 namespace tenure::etcd {
 namespace {
+
+using kit::Etcd;
+using kit::new_prefix;
 
 using conformance::txn;
 using Kind = Plan::Result::Kind;
 
 // A client alone reads nothing twice; and what another put is found all the same.
 TEST(EtcdAlone, FindsWhatOthersPut) {
-  const std::string url = the_server().url(new_prefix());
+  const std::string url = Etcd::instance().url(new_prefix());
   const auto one = open_etcd_alone(url);
   const auto two = open_etcd_alone(url);
   Range line = Range::prefix("line/");
@@ -44,7 +47,7 @@ TEST(EtcdAlone, FindsWhatOthersPut) {
 }
 
 TEST(EtcdAlone, IsRefusedByAGuardAndReadsAllTheSame) {
-  const auto store = open_etcd_alone(the_server().url(new_prefix()));
+  const auto store = open_etcd_alone(Etcd::instance().url(new_prefix()));
   const Txn step = txn({}, {Write::append("a/", "")}, {Range::prefix("b/")});
   static_cast<void>(store->apply(step));
   const std::string key = "a/" + stamp(store->apply(step).revision);
@@ -57,7 +60,7 @@ TEST(EtcdAlone, IsRefusedByAGuardAndReadsAllTheSame) {
 
 // A put that is no append may be of a key that was there: what was known is known no more.
 TEST(EtcdAlone, FindsWhatItPutItself) {
-  const auto store = open_etcd_alone(the_server().url(new_prefix()));
+  const auto store = open_etcd_alone(Etcd::instance().url(new_prefix()));
   const Txn step = txn({}, {Write::append("a/", "")}, {Range::prefix("b/")});
   EXPECT_TRUE(store->apply(step).reads[0].empty());
   static_cast<void>(store->apply(txn({}, {Write::put("b/1", "")})));

@@ -12,16 +12,19 @@
 #include "store/conformance.hpp"
 #include "store/etcd/address.hpp"
 #include "store/etcd/engine.hpp"
-#include "store/etcd/etcd_test.hpp"
+#include "tests/kit/etcd.hpp"
 
 namespace tenure::etcd {
 namespace {
+
+using kit::Etcd;
+using kit::new_prefix;
 
 using conformance::txn;
 
 class Door final : public pb::KV::Service {
  public:
-  explicit Door(const Server& behind)
+  explicit Door(const Etcd& behind)
       : kv_(pb::KV::NewStub(
             grpc::CreateChannel(behind.endpoint(), grpc::InsecureChannelCredentials()))) {
     grpc::ServerBuilder builder;
@@ -76,7 +79,7 @@ std::size_t written(Engine& engine) {
 }
 
 TEST(EtcdBusy, WhatItDoesNotTakeIsAskedAgain) {
-  Door door{the_server()};
+  Door door{Etcd::instance()};
   Engine engine{door.address()};
   std::size_t made = 0;
   for (const grpc::Status& status : {too_many, no_leader}) {
@@ -89,7 +92,7 @@ TEST(EtcdBusy, WhatItDoesNotTakeIsAskedAgain) {
 
 // Nothing was written, and the error says so.
 TEST(EtcdBusy, WhatItNeverTakesIsAnErrorThatIsKnown) {
-  Door door{the_server()};
+  Door door{Etcd::instance()};
   Engine engine{door.address()};
   door.refuse(1'000'000, too_many);
   try {

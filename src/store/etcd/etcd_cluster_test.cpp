@@ -14,12 +14,15 @@
 
 #include "store/conformance.hpp"
 #include "store/etcd/etcd_store.hpp"
-#include "store/etcd/etcd_test.hpp"
+#include "tests/kit/etcd.hpp"
 
 #include <unistd.h>
 
 namespace tenure::etcd {
 namespace {
+
+using kit::Etcd;
+using kit::run;
 
 using conformance::Bell;
 using conformance::txn;
@@ -30,19 +33,19 @@ class Cluster {
  public:
   Cluster() {
     std::string members;
-    for (Server::Options& one : options_) {
+    for (Etcd::Options& one : options_) {
       one.name = "m" + std::to_string(&one - options_.data());
       members += (members.empty() ? "" : ",") + one.name +
                  "=http://127.0.0.1:" + std::to_string(one.peer_port);
     }
-    for (Server::Options& one : options_) {
+    for (Etcd::Options& one : options_) {
       one.cluster = members;
-      servers_.push_back(std::make_unique<Server>(one));
+      servers_.push_back(std::make_unique<Etcd>(one));
     }
     for (const auto& server : servers_) server->await_ready();
   }
 
-  [[nodiscard]] Server& operator[](std::size_t index) { return *servers_[index]; }
+  [[nodiscard]] Etcd& operator[](std::size_t index) { return *servers_[index]; }
   [[nodiscard]] std::string url() const {
     std::string all;
     for (const auto& server : servers_) all += (all.empty() ? "" : ",") + server->endpoint();
@@ -60,8 +63,8 @@ class Cluster {
   }
 
  private:
-  std::array<Server::Options, 3> options_;
-  std::vector<std::unique_ptr<Server>> servers_;
+  std::array<Etcd::Options, 3> options_;
+  std::vector<std::unique_ptr<Etcd>> servers_;
 };
 
 // Each with a key of its own, so that one of unknown outcome may be made again.
@@ -231,8 +234,9 @@ class Certificates {
     run({"openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
          "-subj", "/CN=" + name, "-keyout", key(name), "-out", request});
     const std::string config = directory_ / "ca.cnf";
-    std::ofstream{config} << "[ca]\ndefault_ca=d\n[d]\ndatabase=" << directory_ / "index"
-                          << "\nnew_certs_dir=" << directory_ / "" << "\nrand_serial=yes\n"
+    std::ofstream{config} << "[ca]\ndefault_ca=d\n[d]\ndatabase=" << (directory_ / "index").string()
+                          << "\nnew_certs_dir=" << directory_.path().string()
+                          << "\nrand_serial=yes\n"
                           << "default_md=sha256\npolicy=p\nunique_subject=no\n"
                           << "x509_extensions=x\n[p]\ncommonName=supplied\n[x]\n"
                           << "subjectAltName=IP:127.0.0.1\n";
@@ -240,11 +244,11 @@ class Certificates {
     run({"openssl", "ca", "-batch", "-config", config, "-in", request, "-out", cert(name),
          "-notext", "-cert", cert(by), "-keyfile", key(by), "-startdate", from, "-enddate", to});
   }
-  const Directory directory_;
+  const kit::Scratch directory_{"tenure-keys-"};
 };
 
-Server::Options with_tls(const Certificates& made, const std::string& name) {
-  Server::Options options;
+Etcd::Options with_tls(const Certificates& made, const std::string& name) {
+  Etcd::Options options;
   options.tls = true;
   options.words = {"--cert-file=" + made.cert(name), "--key-file=" + made.key(name)};
   return options;
@@ -262,7 +266,7 @@ bool works(const std::string& url, const std::string& timeout = "60s") {
 
 TEST(EtcdTls, OnlyWithACertificateThatItTrusts) {
   const Certificates made;
-  const Server server{with_tls(made, "server")};
+  const Etcd server{with_tls(made, "server")};
   const std::string url = server.url("p");
   EXPECT_TRUE(works(url + "?ca=" + made.cert("ca")));
   EXPECT_FALSE(works(url + "?ca=" + made.cert("stranger"), "1s"));
@@ -273,16 +277,16 @@ TEST(EtcdTls, OnlyWithACertificateThatItTrusts) {
 
 TEST(EtcdTls, NotWithOneThatHasExpired) {
   const Certificates made;
-  const Server server{with_tls(made, "expired")};
+  const Etcd server{with_tls(made, "expired")};
   EXPECT_FALSE(works(server.url("p") + "?ca=" + made.cert("ca"), "1s"));
 }
 
 TEST(EtcdTls, Mutual) {
   const Certificates made;
-  Server::Options options = with_tls(made, "server");
+  Etcd::Options options = with_tls(made, "server");
   options.words.push_back("--client-cert-auth=true");
   options.words.push_back("--trusted-ca-file=" + made.cert("ca"));
-  const Server server{options};
+  const Etcd server{options};
   const std::string url = server.url("p") + "?ca=" + made.cert("ca");
   EXPECT_TRUE(works(url + "&cert=" + made.cert("client") + "&key=" + made.key("client")));
   EXPECT_FALSE(works(url, "1s"));

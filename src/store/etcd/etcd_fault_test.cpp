@@ -1,9 +1,7 @@
 // What a server, a network or an operator can do to an etcd store.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <csignal>
 #include <functional>
 #include <memory>
@@ -12,10 +10,14 @@
 
 #include "store/conformance.hpp"
 #include "store/etcd/etcd_store.hpp"
-#include "store/etcd/etcd_test.hpp"
+#include "tests/kit/etcd.hpp"
 
 namespace tenure::etcd {
 namespace {
+
+using kit::Etcd;
+using kit::free_port;
+using kit::new_prefix;
 
 using conformance::Bell;
 using conformance::txn;
@@ -63,14 +65,14 @@ bool contains(const std::string& text, const std::string& part) {
 }
 
 // The number that etcd has for its newest revision.
-std::string etcd_revision(const Server& server) {
+std::string etcd_revision(const Etcd& server) {
   const std::string text = server.etcdctl({"endpoint", "status", "-w", "json"});
   const std::size_t at = text.find("\"revision\":") + 11;
   return text.substr(at, text.find_first_not_of("0123456789", at) - at);
 }
 
 TEST(EtcdFaults, AServerThatIsKilledAndStartedAgainLosesNothing) {
-  Server server;
+  Etcd server;
   const auto store = open_etcd_alone(server.url("p"));
   const Revision before = put(*store, "a", "1");
   Bell bell;
@@ -96,7 +98,7 @@ TEST(EtcdFaults, AServerThatCanNotBeReachedIsAnErrorThatNamesIt) {
 }
 
 TEST(EtcdFaults, CompactionUnderAWatchIsNoHarm) {
-  Server server;
+  Etcd server;
   const auto store = open_etcd_alone(server.url("p"));
   const Revision first = put(*store, "a");
   Bell live;
@@ -122,7 +124,7 @@ TEST(EtcdFaults, CompactionUnderAWatchIsNoHarm) {
 }
 
 TEST(EtcdFaults, RefusesWhatTheServerDoes) {
-  const auto store = open_etcd_alone(the_server().url(new_prefix()));
+  const auto store = open_etcd_alone(Etcd::instance().url(new_prefix()));
   Txn many;
   for (int i = 0; i < 129; ++i) many.writes.push_back(Write::append("k" + std::to_string(i), ""));
   EXPECT_TRUE(contains(message_of<BadRequest>([&] { store->apply(many); }), "operations"));
@@ -135,62 +137,28 @@ TEST(EtcdFaults, RefusesWhatTheServerDoes) {
 
 TEST(EtcdFaults, KeepsStoresApart) {
   const std::string prefix = new_prefix();
-  const auto one = open_etcd_alone(the_server().url(prefix));
-  const auto two = open_etcd_alone(the_server().url(prefix + "x"));
+  const auto one = open_etcd_alone(Etcd::instance().url(prefix));
+  const auto two = open_etcd_alone(Etcd::instance().url(prefix + "x"));
   put(*one, "a", "1");
   const Revision newest = two->apply({}).revision;
   put(*one, "a", "2");
   EXPECT_EQ(two->apply({}).revision, newest);
   EXPECT_EQ(value_of(*two, "a"), "none");
-  EXPECT_EQ(store(the_server().url(prefix)), store(the_server().url(prefix)));
+  EXPECT_EQ(store(Etcd::instance().url(prefix)), store(Etcd::instance().url(prefix)));
 }
 
 // What others wrote under the prefix is an error, not a crash.
 TEST(EtcdFaults, ForeignKeysAreToldOf) {
   const std::string prefix = new_prefix();
-  const auto store = open_etcd_alone(the_server().url(prefix));
+  const auto store = open_etcd_alone(Etcd::instance().url(prefix));
   put(*store, "b");
-  the_server().etcdctl({"del", "--prefix", prefix});
+  Etcd::instance().etcdctl({"del", "--prefix", prefix});
   EXPECT_GT(put(*store, "c"), Revision{});  // Without a head there is a new one.
   EXPECT_EQ(value_of(*store, "b"), "none");
 }
 
-// A client that was stopped for longer than its lease knows that it lost its session.
-TEST(EtcdFaults, AStoppedClientFindsItsSessionLost) {
-  const std::string url = the_server().url(new_prefix());
-  std::array<int, 2> ends{};
-  ASSERT_EQ(::pipe(ends.data()), 0);
-  const int pid = ::fork();
-  if (pid == 0) {
-    const auto store = open_etcd_alone(url);
-    const auto session = store->open_session({.label = {}, .ttl = std::chrono::seconds{2}});
-    Bell lost;
-    const std::stop_callback callback{session->lost(), [&] { lost.ring(); }};
-    const std::string& id = session->id();
-    if (::write(ends[1], id.data(), id.size()) != static_cast<ssize_t>(id.size())) ::_exit(1);
-    lost.wait();
-    ::_exit(session->lost().stop_requested() && !store->alive(id) ? 0 : 2);
-  }
-  std::string id(16, ' ');
-  ASSERT_EQ(::read(ends[0], id.data(), id.size()), static_cast<ssize_t>(id.size()));
-  ::kill(pid, SIGSTOP);
-  const auto store = open_etcd_alone(url);
-  Bell dead;
-  WatchFor death;
-  death.session = id;
-  const auto watch = store->watch(death, dead.notice());
-  dead.wait();
-  EXPECT_FALSE(store->alive(id));
-  ::kill(pid, SIGCONT);
-  int status = 0;
-  ::waitpid(pid, &status, 0);
-  EXPECT_EQ(status, 0);
-  ::close(ends[0]);
-  ::close(ends[1]);
-}
-
 TEST(EtcdFaults, ASessionWhoseServerIsGoneIsLost) {
-  Server server;
+  Etcd server;
   const auto store = open_etcd_alone(server.url("p"));
   const auto session = store->open_session({.label = {}, .ttl = std::chrono::seconds{2}});
   Bell lost;
@@ -200,7 +168,7 @@ TEST(EtcdFaults, ASessionWhoseServerIsGoneIsLost) {
 }
 
 TEST(EtcdFaults, UserAndPassword) {
-  Server server;
+  Etcd server;
   server.etcdctl({"user", "add", "root:toor"});
   server.etcdctl({"user", "grant-role", "root", "root"});
   server.etcdctl({"role", "add", "locks"});

@@ -7,12 +7,16 @@
 #include <string>
 #include <vector>
 
-#include "store/etcd/etcd_test.hpp"
 #include "store/module.hpp"
 #include "tenure/store.hpp"
+#include "tests/kit/etcd.hpp"
 
 namespace tenure::etcd {
 namespace {
+
+using kit::Etcd;
+using kit::free_port;
+using kit::new_prefix;
 
 std::string directory_of_tests() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
@@ -34,7 +38,7 @@ bool contains(const std::string& text, const std::string& part) {
 }
 
 TEST(EtcdModule, AStoreIsOpenedByItsUrl) {
-  const auto store = tenure::store(the_server().url(new_prefix()));
+  const auto store = tenure::store(Etcd::instance().url(new_prefix()));
   Txn txn;
   txn.writes.push_back(Write::put("a", "1"));
   txn.reads.push_back(Range::key("a"));
@@ -57,7 +61,7 @@ TEST(EtcdModule, AStoreErrorOfTheModuleIsCaughtAsOne) {
 }
 
 TEST(EtcdModule, AnUnknownOutcomeIsKnownToBeUnknown) {
-  Server server;
+  Etcd server;
   const auto store = tenure::store(server.url("p") + "?timeout=3s");
   server.signal(SIGSTOP);
   Txn txn;
@@ -72,7 +76,7 @@ TEST(EtcdModule, AnUnknownOutcomeIsKnownToBeUnknown) {
 }
 
 TEST(EtcdModule, ABadRequestOfTheModuleIsCaughtAsOne) {
-  const auto store = tenure::store(the_server().url(new_prefix()));
+  const auto store = tenure::store(Etcd::instance().url(new_prefix()));
   Txn txn;
   for (int i = 0; i < 200; ++i) txn.writes.push_back(Write::put(std::to_string(i), ""));
   const auto text = message_of<BadRequest>([&] { static_cast<void>(store->apply(txn)); });
@@ -109,7 +113,7 @@ TEST(EtcdModule, OneOfAnotherReleaseIsRefused) {
 }
 
 TEST(EtcdModule, WhatIsNoModuleIsRefused) {
-  const Directory directory;
+  const kit::TemporaryDirectory directory;
   const std::string file = directory / "broken.so";
   ASSERT_TRUE(std::filesystem::copy_file("/proc/self/exe", file));
   const auto text = message_of<StoreError>([&] {

@@ -8,12 +8,15 @@
 #include "rpc.pb.h"
 #include "store/conformance.hpp"
 #include "store/etcd/etcd_store.hpp"
-#include "store/etcd/etcd_test.hpp"
 #include "store/etcd/numbers.hpp"
 #include "store/etcd/plan.hpp"
+#include "tests/kit/etcd.hpp"
 
 namespace tenure::etcd {
 namespace {
+
+using kit::Etcd;
+using kit::new_prefix;
 
 using conformance::txn;
 using Kind = Plan::Result::Kind;
@@ -28,18 +31,18 @@ TEST(EtcdNumbers, RiseWithEtcdsAndStayBelowTheNextHead) {
 }
 
 TEST(EtcdNumbers, ARemovalMovesNoHeadAndIsNewerThanAllBefore) {
-  const std::string url = the_server().url(new_prefix());
+  const std::string url = Etcd::instance().url(new_prefix());
   const auto one = open_etcd_alone(url);
   const auto two = open_etcd_alone(url);
   const Revision put = one->apply(txn({}, {Write::put("a", "")})).revision;
-  the_server().etcdctl({"put", "somebody-elses", "1"});
+  Etcd::instance().etcdctl({"put", "somebody-elses", "1"});
   const Revision first = one->apply(txn({}, {Write::remove("a")})).revision;
   const Revision second = two->apply(txn({}, {Write::remove("a")})).revision;
   EXPECT_EQ(put.value % apart, 0U);
   EXPECT_GT(first, put);
   EXPECT_GT(second, first);
   EXPECT_LT(second.value, put.value + apart);
-  the_server().etcdctl({"put", "somebody-elses", "2"});
+  Etcd::instance().etcdctl({"put", "somebody-elses", "2"});
   EXPECT_EQ(one->apply({}).revision, second);
   EXPECT_GT(one->apply(txn({}, {Write::put("b", "")})).revision.value, put.value + apart - 1);
 }

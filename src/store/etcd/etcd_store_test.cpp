@@ -6,16 +6,18 @@
 #include <string>
 
 #include "store/conformance.hpp"
-#include "store/etcd/etcd_test.hpp"
+#include "tests/kit/etcd.hpp"
 
 namespace tenure::etcd {
 namespace {
 
+using kit::Etcd;
+using kit::new_prefix;
+
 conformance::StoreUnderTest make_etcd() {
-  const std::string url = the_server().url(new_prefix());
+  const std::string url = Etcd::instance().url(new_prefix());
   return {
       .open = [url] { return open_etcd_alone(url); },
-      .across_processes = true,
       // Its lease ends.
       .kill =
           [url](Session& session) { Client{parse_address(url)}.revoke(*lease_of(session.id())); }};
@@ -28,7 +30,7 @@ std::string last_of(Store& store, const Range& range) {
 
 // A read of the last entry begins at the last that the process knows of, which may be gone.
 TEST(EtcdStore, FindsTheLastOfARangeWhateverItRemembers) {
-  const std::string url = the_server().url(new_prefix());
+  const std::string url = Etcd::instance().url(new_prefix());
   const auto one = open_etcd_alone(url);
   const auto other = open_etcd_alone(url);
   const Range range = Range::prefix("line/");

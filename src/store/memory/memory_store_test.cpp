@@ -25,7 +25,6 @@ using Fault = MemoryStore::Fault;
 conformance::StoreUnderTest make_memory() {
   const auto store = std::make_shared<MemoryStore>();
   return {.open = [store] { return store; },
-          .across_processes = false,
           .kill = [store](Session& session) { store->kill_session(session.id()); }};
 }
 

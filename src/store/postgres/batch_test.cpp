@@ -10,10 +10,13 @@
 
 #include "store/conformance.hpp"
 #include "store/postgres/postgres_store.hpp"
-#include "store/postgres/server_test.hpp"
+#include "tests/kit/postgres.hpp"
 
 namespace tenure::postgres {
 namespace {
+
+using kit::Postgres;
+using kit::Schema;
 
 using conformance::txn;
 
@@ -56,7 +59,7 @@ TEST(PostgresBatch, IsWhatALockIsAndNothingElse) {
 
 // Whatever is there, all of it once as a batch, and once with a guard more, which makes it none.
 RC_GTEST_PROP(PostgresBatch, ReadsWhatChangeReads, ()) {
-  static const TestSchema schema;
+  static const Schema schema;
   static const auto store = open_postgres(schema.url(), true);
   Txn clear;
   const Outcome all = store->apply(txn({}, {}, {Range::prefix("")}));
@@ -97,7 +100,7 @@ RC_GTEST_PROP(PostgresBatch, ReadsWhatChangeReads, ()) {
 // Who is alone does not read what it knows to be empty; what others put is found all the same, and
 // so is what it put itself.
 TEST(PostgresBatch, WhoIsAloneFindsWhatOthersPut) {
-  const TestSchema schema;
+  const Schema schema;
   const auto one = open_postgres(schema.url(), true);
   const auto two = open_postgres(schema.url(), true);
   one->apply(txn({}, {Write::put("session", "")}));
@@ -124,7 +127,7 @@ TEST(PostgresBatch, WhoIsAloneFindsWhatOthersPut) {
 }
 
 TEST(PostgresBatch, AGuardThatDoesNotHoldIsRefused) {
-  const TestSchema schema;
+  const Schema schema;
   const auto store = open_postgres(schema.url(), true);
   const Outcome refused = store->apply(ticket("mine", look()));
   EXPECT_FALSE(refused.committed);
@@ -143,15 +146,15 @@ TEST(PostgresBatch, AGuardThatDoesNotHoldIsRefused) {
 
 // As it is when a dump is restored under a process that goes on: the numbers in it are old ones.
 TEST(PostgresBatch, ATableThatWasReplacedIsNoticed) {
-  const TestSchema schema;
+  const Schema schema;
   const auto store = open_postgres(schema.url(), true);
   store->apply(txn({}, {Write::put("session", "")}));
   Revision last;
   for (int i = 0; i < 3; ++i) last = store->apply(ticket("mine", {})).revision;
-  TestServer::instance().sql("BEGIN; ALTER TABLE " + schema.name() + ".head RENAME TO old;" +
-                             "CREATE TABLE " + schema.name() + ".head AS SELECT revision - 3 AS " +
-                             "revision FROM " + schema.name() + ".old; DELETE FROM " +
-                             schema.name() + ".marker; COMMIT");
+  Postgres::instance().sql("BEGIN; ALTER TABLE " + schema.name() + ".head RENAME TO old;" +
+                           "CREATE TABLE " + schema.name() + ".head AS SELECT revision - 3 AS " +
+                           "revision FROM " + schema.name() + ".old; DELETE FROM " + schema.name() +
+                           ".marker; COMMIT");
   const Outcome next = store->apply(ticket("mine", {}));
   EXPECT_TRUE(next.committed);
   EXPECT_GT(next.revision, last);
@@ -160,7 +163,7 @@ TEST(PostgresBatch, ATableThatWasReplacedIsNoticed) {
 
 // In one process, and in turn with another: in both cases a revision each, in order.
 TEST(PostgresBatch, RevisionsOfLoneAndOfManyWritersRise) {
-  const TestSchema schema;
+  const Schema schema;
   const auto one = open_postgres(schema.url(), true);
   const auto two = open_postgres(schema.url(), true);
   one->apply(txn({}, {Write::put("session", "")}));

@@ -15,17 +15,20 @@
 
 #include "store/conformance.hpp"
 #include "store/postgres/postgres_store.hpp"
-#include "store/postgres/server_test.hpp"
+#include "tests/kit/postgres.hpp"
 
 namespace tenure::postgres {
 namespace {
+
+using kit::Postgres;
+using kit::Schema;
 
 using conformance::Bell;
 using conformance::txn;
 
 // Every backend of a store's.
 void cut_all() {
-  TestServer::instance().sql(
+  Postgres::instance().sql(
       "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
       "WHERE application_name='tenure'");
 }
@@ -34,7 +37,7 @@ void cut_all() {
 void kill_a_backend() {
   for (std::string pid; pid.empty();) {
     try {
-      pid = TestServer::instance().sql(
+      pid = Postgres::instance().sql(
           "SELECT pid FROM pg_stat_activity WHERE application_name='tenure' LIMIT 1");
     } catch (const std::runtime_error&) {
       continue;  // It has not got over the last one yet.
@@ -63,14 +66,14 @@ WatchFor change_of(std::string key, Revision after) {
 }
 
 TEST(PostgresFaults, AnIdleConnectionThatWasCutIsNoError) {
-  const TestSchema schema;
+  const Schema schema;
   const auto store = open_postgres(schema.url());
   for (int i = 0; i < 5; ++i) {
     store->apply(txn({}, {Write::append("log/", "")}));
     cut_all();
     // Its end must have reached us: whoever is not connected any more is out of this list.
-    while (TestServer::instance().sql("SELECT count(*) FROM pg_stat_activity WHERE "
-                                      "application_name='tenure'") != "0") {
+    while (Postgres::instance().sql("SELECT count(*) FROM pg_stat_activity WHERE "
+                                    "application_name='tenure'") != "0") {
     }
   }
   EXPECT_EQ(read(*store, Range::prefix("log/")).size(), 5U);
@@ -79,10 +82,10 @@ TEST(PostgresFaults, AnIdleConnectionThatWasCutIsNoError) {
 // The rest of an answer that is an error must not stay in the connection: it would take no other
 // call any more.
 TEST(PostgresFaults, AConnectionWorksAfterAnError) {
-  const TestSchema schema;
+  const Schema schema;
   const auto store = open_postgres(schema.url(), true);
   const auto rename = [&](const std::string& from, const std::string& to) {
-    TestServer::instance().sql("ALTER TABLE " + schema.name() + '.' + from + " RENAME TO " + to);
+    Postgres::instance().sql("ALTER TABLE " + schema.name() + '.' + from + " RENAME TO " + to);
   };
   for (int i = 0; i < 3; ++i) {
     rename("entry", "away");
@@ -138,7 +141,7 @@ void expect_whole(Store& store, const History& history) {
 
 template <typename Trouble>
 void try_with(const Trouble& trouble, int writers_at_once = 4) {
-  const TestSchema schema;
+  const Schema schema;
   open_postgres(schema.url(), true)->apply(txn({}, {Write::put("here", "")}));
   History history;
   std::atomic<bool> done = false;
@@ -172,8 +175,8 @@ TEST(PostgresFaults, AKilledBackendLosesNothing) { try_with(kill_a_backend); }
 
 TEST(PostgresFaults, AKilledServerLosesNothing) {
   try_with([] {
-    TestServer::instance().stop(SIGKILL);
-    TestServer::instance().start();
+    Postgres::instance().kill(SIGKILL);
+    Postgres::instance().restart();
   });
 }
 
@@ -181,23 +184,23 @@ TEST(PostgresFaults, AKilledServerLosesNothing) {
 TEST(PostgresFaults, AKilledServerLosesNothingOfALoneWriter) {
   try_with(
       [] {
-        TestServer::instance().stop(SIGKILL);
-        TestServer::instance().start();
+        Postgres::instance().kill(SIGKILL);
+        Postgres::instance().restart();
       },
       1);
 }
 
 TEST(PostgresFaults, AnImmediateShutdownLosesNothing) {
   try_with([] {
-    TestServer::instance().stop(SIGQUIT);
-    TestServer::instance().start();
+    Postgres::instance().kill(SIGQUIT);
+    Postgres::instance().restart();
   });
 }
 
 // Relaxed commits may be lost; their revisions must not come again, and what was removed must not
 // come back.
 TEST(PostgresFaults, ACrashRaisesTheEpochAndRemovesStayMade) {
-  const TestSchema schema;
+  const Schema schema;
   const auto store = open_postgres(schema.url());
   const auto epoch = [&] { return store->apply({}).revision.value >> 30U; };
   const std::uint64_t before = epoch();
@@ -209,13 +212,13 @@ TEST(PostgresFaults, ACrashRaisesTheEpochAndRemovesStayMade) {
     if (i % 2 == 0) guards.push_back(Guard::present(key));  // By turns as a batch.
     last = store->apply(txn(guards, {Write::remove(key)})).revision;
   }
-  TestServer::instance().stop(SIGKILL);
-  TestServer::instance().start();
+  Postgres::instance().kill(SIGKILL);
+  Postgres::instance().restart();
   EXPECT_TRUE(read(*store, Range::prefix("t/")).empty());
   EXPECT_GT(store->apply(txn({}, {Write::append("t/", "")})).revision, last);
   EXPECT_GT(epoch(), before);
-  TestServer::instance().stop(SIGINT);  // An orderly one keeps it.
-  TestServer::instance().start();
+  Postgres::instance().kill(SIGINT);  // An orderly one keeps it.
+  Postgres::instance().restart();
   const std::uint64_t crashed = epoch();
   store->apply(txn({}, {Write::append("t/", "")}));
   EXPECT_EQ(epoch(), crashed);
@@ -224,23 +227,23 @@ TEST(PostgresFaults, ACrashRaisesTheEpochAndRemovesStayMade) {
 // Nobody asks this process for anything any more: all it does is renew its session, which must not
 // end meanwhile, however slow the machine is.
 TEST(PostgresFaults, AnIdleProcessMakesItsLostRemovesAgain) {
-  const TestSchema schema;
+  const Schema schema;
   const auto store = open_postgres(schema.url(), true);
   const auto session = store->open_session({.label = "", .ttl = std::chrono::seconds{20}});
   const Revision made = store->apply(txn({}, {Write::put("released", "")})).revision;
   store->apply(txn({}, {Write::remove("released")}));
   // As a crash leaves it that has lost the remove.
   const std::string revision = std::to_string(made.value);
-  TestServer::instance().sql("INSERT INTO " + schema.name() + ".entry VALUES ('released', '', " +
-                             revision + ", " + revision + ")");
+  Postgres::instance().sql("INSERT INTO " + schema.name() + ".entry VALUES ('released', '', " +
+                           revision + ", " + revision + ")");
   cut_all();
-  while (TestServer::instance().sql("SELECT count(*) FROM " + schema.name() +
-                                    ".entry WHERE key='released'") != "0") {
+  while (Postgres::instance().sql("SELECT count(*) FROM " + schema.name() +
+                                  ".entry WHERE key='released'") != "0") {
   }
 }
 
 TEST(PostgresFaults, AWatchIsToldAfterAReconnect) {
-  const TestSchema schema;
+  const Schema schema;
   const auto store = open_postgres(schema.url(), true);
   const auto other = open_postgres(schema.url(), true);
   for (int i = 0; i < 3; ++i) {
@@ -259,15 +262,15 @@ TEST(PostgresFaults, AWatchIsToldAfterAReconnect) {
 }
 
 TEST(PostgresFaults, WaitersGoOnAfterARestart) {
-  const TestSchema schema;
+  const Schema schema;
   const auto store = open_postgres(schema.url(), true);
   const auto other = open_postgres(schema.url(), true);
   other->apply(txn({}, {Write::put("lock", "")}));
   Bell bell;
   auto watch = store->watch(change_of("lock", store->apply({}).revision), bell.notice());
   await_listening(*store);
-  TestServer::instance().stop(SIGQUIT);
-  TestServer::instance().start();
+  Postgres::instance().kill(SIGQUIT);
+  Postgres::instance().restart();
   other->apply(txn({}, {Write::remove("lock")}));
   bell.wait();
   while (!read(*store, Range::key("lock")).empty()) {
@@ -275,37 +278,37 @@ TEST(PostgresFaults, WaitersGoOnAfterARestart) {
 }
 
 TEST(PostgresFaults, ASessionOutlivesARestartOfTheServer) {
-  const TestSchema schema;
+  const Schema schema;
   const auto store = open_postgres(schema.url(), true);
   const auto session = store->open_session({.label = "", .ttl = std::chrono::seconds{60}});
-  TestServer::instance().stop(SIGKILL);
-  TestServer::instance().start();
+  Postgres::instance().kill(SIGKILL);
+  Postgres::instance().restart();
   EXPECT_TRUE(store->alive(session->id()));
   EXPECT_FALSE(session->lost().stop_requested());
   EXPECT_TRUE(store->apply(txn({session->guard()}, {Write::put("a", "")})).committed);
 }
 
 TEST(PostgresFaults, ASessionThatCantBeRenewedIsLost) {
-  const TestSchema schema;
+  const Schema schema;
   const auto store = open_postgres(schema.url(), true);
   auto session = store->open_session({.label = "", .ttl = std::chrono::seconds{2}});
   Bell lost;
   const std::stop_callback callback{session->lost(), [&] { lost.ring(); }};
-  TestServer::instance().stop(SIGQUIT);
+  Postgres::instance().kill(SIGQUIT);
   lost.wait();
-  TestServer::instance().start();
+  Postgres::instance().restart();
   while (store->alive(session->id())) {
   }
   EXPECT_TRUE(store->apply(txn({session->guard()}, {})).committed);  // Until somebody removes it.
 }
 
 TEST(PostgresFaults, ASessionThatWasFoundDeadIsLost) {
-  const TestSchema schema;
+  const Schema schema;
   const auto store = open_postgres(schema.url(), true);
   const auto session = store->open_session({.label = "", .ttl = std::chrono::seconds{3}});
   Bell lost;
   const std::stop_callback callback{session->lost(), [&] { lost.ring(); }};
-  TestServer::instance().sql("UPDATE " + schema.name() + ".session SET deadline='2000-01-01'");
+  Postgres::instance().sql("UPDATE " + schema.name() + ".session SET deadline='2000-01-01'");
   EXPECT_FALSE(store->alive(session->id()));
   lost.wait();
   EXPECT_FALSE(store->alive(session->id()));

@@ -9,20 +9,22 @@
 #include <vector>
 
 #include "store/conformance.hpp"
-#include "store/postgres/server_test.hpp"
+#include "tests/kit/postgres.hpp"
 
 namespace tenure::postgres {
 namespace {
 
+using kit::Postgres;
+using kit::Schema;
+
 conformance::StoreUnderTest make_postgres() {
-  const auto schema = std::make_shared<TestSchema>();
+  const auto schema = std::make_shared<Schema>();
   return {.open = [schema] { return open_postgres(schema->url(), true); },
-          .across_processes = true,
           // As if it had not been renewed in time, and somebody had noticed.
           .kill =
               [schema](Session& session) {
-                TestServer::instance().sql("DELETE FROM " + schema->name() + ".session WHERE id='" +
-                                           session.id() + "'");
+                Postgres::instance().sql("DELETE FROM " + schema->name() + ".session WHERE id='" +
+                                         session.id() + "'");
               }};
 }
 
@@ -32,6 +34,9 @@ conformance::StoreUnderTest make_postgres() {
 namespace tenure::conformance {
 
 INSTANTIATE_TEST_SUITE_P(Postgres, StoreConformance,
+                         ::testing::Values(StoreKind{"postgres", postgres::make_postgres}),
+                         kind_name);
+INSTANTIATE_TEST_SUITE_P(Postgres, StoreProcesses,
                          ::testing::Values(StoreKind{"postgres", postgres::make_postgres}),
                          kind_name);
 

@@ -9,11 +9,14 @@
 
 #include "store/conformance.hpp"
 #include "store/postgres/postgres_store.hpp"
-#include "store/postgres/server_test.hpp"
 #include "store/postgres/url.hpp"
+#include "tests/kit/postgres.hpp"
 
 namespace tenure::postgres {
 namespace {
+
+using kit::Postgres;
+using kit::Schema;
 
 using conformance::txn;
 
@@ -32,7 +35,7 @@ bool has(const std::string& text, std::string_view part) {
 }
 
 TEST(PostgresSchema, IsMadeOnceThoughManyStartAtOnce) {
-  const TestSchema schema;
+  const Schema schema;
   constexpr int clients = 12;
   std::latch start{clients};
   std::vector<std::string> said(clients);
@@ -49,26 +52,26 @@ TEST(PostgresSchema, IsMadeOnceThoughManyStartAtOnce) {
 }
 
 TEST(PostgresSchema, OfALaterVersionIsRefusedAndLeftAlone) {
-  const TestSchema schema;
+  const Schema schema;
   EXPECT_EQ(refusal(schema.url()), "opened");
-  TestServer::instance().sql("UPDATE " + schema.name() + ".meta SET value='7'");
+  Postgres::instance().sql("UPDATE " + schema.name() + ".meta SET value='7'");
   const std::string said = refusal(schema.url());
   EXPECT_TRUE(has(said, "version 7")) << said;
   EXPECT_TRUE(has(said, "use a matching Tenure")) << said;
 }
 
 TEST(PostgresSchema, NeedsTheRightToBeMade) {
-  const TestSchema schema;
-  const std::string url = TestServer::instance().url("guest") + "&tenure_schema=" + schema.name();
-  TestServer::instance().sql("REVOKE CREATE ON DATABASE postgres FROM public");
+  const Schema schema;
+  const std::string url = Postgres::instance().url("guest") + "&tenure_schema=" + schema.name();
+  Postgres::instance().sql("REVOKE CREATE ON DATABASE postgres FROM public");
   const std::string said = refusal(url);
   EXPECT_TRUE(has(said, "CREATE SCHEMA")) << said;
-  TestServer::instance().sql("CREATE SCHEMA " + schema.name() + " AUTHORIZATION guest");
+  Postgres::instance().sql("CREATE SCHEMA " + schema.name() + " AUTHORIZATION guest");
   EXPECT_EQ(refusal(url), "opened");
 }
 
 TEST(PostgresUrl, ErrorsSayWhatToDo) {
-  TestServer& server = TestServer::instance();
+  Postgres& server = Postgres::instance();
   const std::string port = std::to_string(server.port());
   const std::string nobody = refusal("postgres://tenure@127.0.0.1:1/postgres");
   EXPECT_TRUE(has(nobody, "Check the host and the port")) << nobody;
@@ -81,7 +84,7 @@ TEST(PostgresUrl, ErrorsSayWhatToDo) {
 }
 
 TEST(PostgresUrl, PasswordsAreNotTold) {
-  TestServer& server = TestServer::instance();
+  Postgres& server = Postgres::instance();
   const std::string at = "@127.0.0.1:" + std::to_string(server.port()) + "/postgres";
   for (const std::string& url :
        {"postgres://locked:hunter2" + at, std::string{"postgres://locked:hunter2@127.0.0.1:1/d"},
@@ -92,7 +95,7 @@ TEST(PostgresUrl, PasswordsAreNotTold) {
     EXPECT_NE(said, "opened");
     EXPECT_FALSE(has(said, "hunter2")) << said;
   }
-  const TestSchema schema;
+  const Schema schema;
   server.sql("CREATE SCHEMA " + schema.name() + " AUTHORIZATION locked");
   const auto store =
       open_postgres("postgres://locked:opensesame" + at + "?tenure_schema=" + schema.name());
@@ -100,7 +103,7 @@ TEST(PostgresUrl, PasswordsAreNotTold) {
 }
 
 TEST(PostgresStore, IsOneStoreForOneUrl) {
-  const TestSchema schema;
+  const Schema schema;
   const auto first = tenure::store(schema.url());
   EXPECT_EQ(first, open_postgres(schema.url()));
   EXPECT_NE(first, open_postgres(schema.url(), true));
@@ -109,7 +112,7 @@ TEST(PostgresStore, IsOneStoreForOneUrl) {
 }
 
 TEST(PostgresStore, TellsTheDoctor) {
-  const TestSchema schema;
+  const Schema schema;
   const auto store = open_postgres(schema.url());
   const auto session = store->open_session({.label = "test"});
   std::map<std::string, std::string> facts;
@@ -123,7 +126,7 @@ TEST(PostgresStore, TellsTheDoctor) {
 }
 
 TEST(PostgresStore, RefusesKeysThatAreTooLong) {
-  const TestSchema schema;
+  const Schema schema;
   const auto store = open_postgres(schema.url());
   EXPECT_THROW(store->apply(txn({}, {Write::put(std::string(2601, 'k'), "")})), BadRequest);
   store->apply(txn({}, {Write::put(std::string(2600, '\xff'), "v")}));
@@ -132,8 +135,8 @@ TEST(PostgresStore, RefusesKeysThatAreTooLong) {
 
 // Views are read with any tool; so is a fence in a transaction of the user's own.
 TEST(PostgresStore, HasViewsAndAFence) {
-  const TestSchema schema;
-  TestServer& server = TestServer::instance();
+  const Schema schema;
+  Postgres& server = Postgres::instance();
   const auto store = open_postgres(schema.url());
   const auto session = store->open_session({.label = "demo"});
   const std::string row = R"({"session":")" + session->id() +

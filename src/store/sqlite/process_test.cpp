@@ -1,9 +1,7 @@
 // What real processes do to each other: forks, deaths, stops, and turns at the gate.
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sqlite3.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,30 +21,9 @@
 namespace tenure::sqlite {
 namespace {
 
-// One line of text a message, so that tests wait for states and not for time.
-class Pipe {
- public:
-  Pipe() { EXPECT_EQ(::pipe2(ends_.data(), O_CLOEXEC), 0); }
-  Pipe(const Pipe&) = delete;
-  Pipe& operator=(const Pipe&) = delete;
-  ~Pipe() {
-    ::close(ends_[0]);
-    ::close(ends_[1]);
-  }
-  void say(const std::string& line) const {
-    const std::string all = line + "\n";
-    std::ignore = ::write(ends_[1], all.data(), all.size());
-  }
-  [[nodiscard]] std::string hear() const {
-    std::string line;
-    for (char c = 0; ::read(ends_[0], &c, 1) == 1 && c != '\n';) line += c;
-    return line;
-  }
-  [[nodiscard]] int out() const { return ends_[0]; }
-
- private:
-  std::array<int, 2> ends_{};
-};
+using kit::Line;
+using kit::Process;
+using kit::Shared;
 
 WatchFor death_of(const std::string& session) {
   WatchFor what;
@@ -57,83 +34,58 @@ WatchFor death_of(const std::string& session) {
 struct SqliteProcess : ::testing::Test {
   Directory directory;
   std::filesystem::path path = directory / "app.db";
-  Pipe up;
-  Pipe down;
 
-  // A process with a session, which says its id and waits.
-  void start_holder(Children& children) const {
-    children.start(1, [this](std::size_t) {
-      const auto store = open_sqlite(path);
-      const auto session = store->open_session({});
-      up.say(session->id());
-      std::ignore = down.hear();
-      return 0;
-    });
+  // A process that opens a session, says its id, and waits until it is told anything.
+  void hold_session(const Line& line) const {
+    const auto store = open_sqlite(path);
+    const auto session = store->open_session({});
+    line.say(session->id());
+    std::ignore = line.hear();
+    ::_exit(0);  // With the session open.
   }
 };
 
 TEST_F(SqliteProcess, AKilledProcessEndsItsSession) {
-  Children children;
-  start_holder(children);
-  const std::string id = up.hear();
+  Process holder{[this](const Line& line) { hold_session(line); }};
+  const std::string id = holder.hear();
   const auto store = open_sqlite(path);
   EXPECT_TRUE(store->alive(id));
   conformance::Bell bell;
   const auto watch = store->watch(death_of(id), bell.notice());
-  children.kill(0);
+  holder.kill();
   bell.wait();
   EXPECT_FALSE(store->alive(id));
   EXPECT_NE(value_of(*store, std::string{session_prefix} + id), "none");  // For others to find.
 }
 
 TEST_F(SqliteProcess, AStoppedProcessIsAlive) {
-  const int child = ::fork();
-  if (child == 0) {
-    const auto store = open_sqlite(path);
-    const auto session = store->open_session({});
-    up.say(session->id());
-    std::ignore = down.hear();
-    ::_exit(0);
-  }
-  const std::string id = up.hear();
+  Process holder{[this](const Line& line) { hold_session(line); }};
+  const std::string id = holder.hear();
   const auto store = open_sqlite(path);
-  ::kill(child, SIGSTOP);
-  int status = 0;
-  ::waitpid(child, &status, WUNTRACED);
-  EXPECT_TRUE(WIFSTOPPED(status));
+  holder.stop();
   EXPECT_TRUE(store->alive(id));
   put(*store, "a");  // And is in nobody's way.
-  ::kill(child, SIGKILL);
-  ::waitpid(child, &status, 0);
+  holder.kill();
   EXPECT_FALSE(store->alive(id));
 }
 
 TEST_F(SqliteProcess, ADeathIsNoticedAcrossPidNamespaces) {
-  Children children;
-  children.start(1, [this](std::size_t) {
+  const Process outer{[this](const Line& line) {
     if (::unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0 && ::unshare(CLONE_NEWPID) != 0) {
-      up.say("");
-      return 0;
+      return line.say("not allowed");
     }
-    const int inner = ::fork();  // The first process of the namespace.
-    if (inner == 0) {
-      const auto store = open_sqlite(path);
-      const auto session = store->open_session({});
-      up.say(session->id());
-      std::ignore = down.hear();
-      ::_exit(0);  // With the session open.
-    }
-    int status = 0;
-    ::waitpid(inner, &status, 0);
-    return 0;
-  });
-  const std::string id = up.hear();
-  if (id.empty()) GTEST_SKIP() << "may not make a namespace";
+    // A bare fork: the first process of a namespace can't see its parent, as a Process must.
+    const int inner = ::fork();
+    if (inner == 0) hold_session(line);
+    ::waitpid(inner, nullptr, 0);
+  }};
+  const std::string id = outer.hear();
+  if (id == "not allowed") GTEST_SKIP() << "may not create a namespace";
   const auto store = open_sqlite(path);
   conformance::Bell bell;
   const auto watch = store->watch(death_of(id), bell.notice());
   EXPECT_TRUE(store->alive(id));
-  down.say("");
+  outer.tell("end");
   bell.wait();
   EXPECT_FALSE(store->alive(id));
 }
@@ -210,29 +162,25 @@ TEST_F(SqliteProcess, ForksMayComeAtAnyTime) {
   EXPECT_EQ(read(*store, Range::prefix("c")).size(), 20U);
 }
 
-// `cat` stays behind with nothing of ours open, or with the session where it was given.
+// `sleep` stays behind with nothing of ours open, or with the session where it was given.
 TEST_F(SqliteProcess, ASessionIsPassedOnOnlyOnPurpose) {
   for (const bool given : {false, true}) {
-    const Pipe input;
-    const int parent = ::fork();
-    if (parent == 0) {
+    Process parent{[this, given](const Line& line) {
       const auto store = open_sqlite(path);
       const auto session = store->open_session({});
       if (given) std::ignore = ::dup(session->descriptor());  // A dup has no close-on-exec.
-      const int cat = ::fork();
-      if (cat == 0) {
-        ::dup2(input.out(), 0);
-        ::dup2(::open("/dev/null", O_WRONLY | O_CLOEXEC), STDOUT_FILENO);
-        ::execlp("cat", "cat", nullptr);
+      // A bare fork: a Process would end with its parent.
+      const int sleeper = ::fork();
+      if (sleeper == 0) {
+        ::execlp("sleep", "sleep", "600", nullptr);
         ::_exit(1);
       }
-      up.say(session->id() + std::to_string(cat));
+      line.say(session->id() + std::to_string(sleeper));
       ::raise(SIGKILL);
-    }
-    const std::string said = up.hear();
+    }};
+    const std::string said = parent.hear();
     const std::string id = said.substr(0, 16);
-    int status = 0;
-    ::waitpid(parent, &status, 0);
+    EXPECT_EQ(parent.exit_status(), 128 + SIGKILL);
     const auto store = open_sqlite(path);
     conformance::Bell bell;
     const auto watch = store->watch(death_of(id), bell.notice());
@@ -252,7 +200,9 @@ TEST_F(SqliteProcess, AWriterMayBeKilledAnywhere) {
   std::fflush(stdout);
   std::mt19937 random{seed};
   Revision last;
+  const Shared<std::atomic<int>> made;
   for (int round = 0; round < 15; ++round) {
+    *made = 0;
     Children children;
     children.start(2, [&](std::size_t index) {
       const auto store = open_sqlite(path);
@@ -262,12 +212,12 @@ TEST_F(SqliteProcess, AWriterMayBeKilledAnywhere) {
                             Write::put(key + "2", std::to_string(i)), Write::append("t", "")});
         if (i % 50 == 0) both.durability = Durability::full;
         store->apply(both);
-        up.say("");
+        ++*made;
       }
       return 0;
     });
     const auto count = std::uniform_int_distribution<int>{1, 200}(random);
-    for (int i = 0; i < count; ++i) std::ignore = up.hear();
+    while (*made < count) std::this_thread::yield();
     children.kill(0);
     children.kill(1);
     const auto store = open_sqlite(path);
@@ -297,10 +247,9 @@ TEST_F(SqliteProcess, AWriterMayBeKilledAnywhere) {
 TEST_F(SqliteProcess, NobodyStarvesAtTheGate) {
   constexpr std::size_t processes = 16;
   constexpr int each = 500;
-  auto* const worst = static_cast<std::atomic<long>*>(
-      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  auto* const left = worst + 1;
-  left->store(processes);
+  const Shared<std::atomic<long>> worst;
+  const Shared<std::atomic<long>> left;
+  *left = processes;
   Children children;
   children.start(processes, [&](std::size_t index) {
     const auto store = open_sqlite(path);
@@ -319,7 +268,6 @@ TEST_F(SqliteProcess, NobodyStarvesAtTheGate) {
   });
   EXPECT_EQ(children.exit_statuses(), std::vector<int>(processes, 0));
   std::printf("16 processes: the longest wait of an apply was %ld us\n", worst->load());
-  ::munmap(worst, 4096);
 }
 
 // How often the log has begun anew, as its header tells.
@@ -336,8 +284,7 @@ unsigned log_beginnings(const std::filesystem::path& log) {
 // Though transactions leave their mark where it is, and others write while it is moved.
 TEST_F(SqliteProcess, TheLogBeginsAnewWhileManyReadAndWrite) {
   constexpr std::size_t processes = 4;
-  auto* const enough = static_cast<std::atomic<bool>*>(
-      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  const Shared<std::atomic<bool>> enough;
   Children children;
   children.start(processes, [&](std::size_t index) {
     const auto store = open_sqlite(path);
@@ -351,7 +298,6 @@ TEST_F(SqliteProcess, TheLogBeginsAnewWhileManyReadAndWrite) {
   while (log_beginnings(directory / "app.db-wal") < 5) std::this_thread::yield();
   enough->store(true);
   EXPECT_EQ(children.exit_statuses(), std::vector<int>(processes, 0));
-  ::munmap(enough, 4096);
 }
 
 }  // namespace

@@ -19,7 +19,6 @@ namespace {
 conformance::StoreUnderTest make_sqlite() {
   const auto directory = std::make_shared<Directory>();
   return {.open = [directory] { return open_sqlite(*directory / "app.db", alone()); },
-          .across_processes = true,
           // Another description in the place of the session's: the kernel ends its lock.
           .kill =
               [](Session& session) {
@@ -35,6 +34,8 @@ conformance::StoreUnderTest make_sqlite() {
 namespace tenure::conformance {
 
 INSTANTIATE_TEST_SUITE_P(Sqlite, StoreConformance,
+                         ::testing::Values(StoreKind{"sqlite", sqlite::make_sqlite}), kind_name);
+INSTANTIATE_TEST_SUITE_P(Sqlite, StoreProcesses,
                          ::testing::Values(StoreKind{"sqlite", sqlite::make_sqlite}), kind_name);
 
 }  // namespace tenure::conformance

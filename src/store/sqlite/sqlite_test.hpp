@@ -1,4 +1,4 @@
-// sqlite_test.hpp: for tests: a directory that goes with its object, and shorthands.
+// sqlite_test.hpp: for tests: shorthands.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,44 +8,27 @@
 #include <iterator>
 #include <map>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
-
-#include <stdlib.h>  // NOLINT: mkdtemp is POSIX's.
 
 #include "store/conformance.hpp"
 #include "store/sqlite/sqlite_store.hpp"
 #include "tenure/store.hpp"
+#include "tests/kit/process.hpp"
+#include "tests/kit/scratch.hpp"
 
 namespace tenure::sqlite {
 
-using conformance::Children;
 using conformance::txn;
+using kit::Children;
 
-class Directory {
+class Directory : public kit::TemporaryDirectory {
  public:
-  Directory() {
-    std::string name = (std::filesystem::temp_directory_path() / "tenure-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw Error("no temporary directory");
-    path_ = name;
-  }
-  Directory(const Directory&) = delete;
-  Directory& operator=(const Directory&) = delete;
-  ~Directory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] std::filesystem::path operator/(const std::string& name) const {
-    return path_ / name;
-  }
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
   // Every file in it, with its bytes; a directory's are "/".
   [[nodiscard]] std::map<std::string, std::string> contents() const {
     std::map<std::string, std::string> found;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator{path_}) {
-      const std::string name = entry.path().lexically_relative(path_).string();
+    for (const auto& entry : std::filesystem::recursive_directory_iterator{path()}) {
+      const std::string name = entry.path().lexically_relative(path()).string();
       if (entry.is_regular_file()) {
         std::ifstream file{entry.path(), std::ios::binary};
         found[name].assign(std::istreambuf_iterator<char>{file}, {});
@@ -55,9 +38,6 @@ class Directory {
     }
     return found;
   }
-
- private:
-  std::filesystem::path path_;
 };
 
 // A handle of its own, as another process would have.

@@ -24,7 +24,7 @@
 #include <thread>
 #include <vector>
 
-namespace tenure::faults {
+namespace tenure::kit {
 
 class Proxy {
  public:
@@ -70,4 +70,4 @@ class Proxy {
   std::thread thread_;
 };
 
-}  // namespace tenure::faults
+}  // namespace tenure::kit

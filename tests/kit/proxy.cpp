@@ -1,4 +1,4 @@
-#include "tests/faults/proxy.hpp"
+#include "tests/kit/proxy.hpp"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -18,7 +18,7 @@
 #include <tuple>
 #include <utility>
 
-namespace tenure::faults {
+namespace tenure::kit {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -271,4 +271,4 @@ std::size_t Proxy::accepted() {
   return count;
 }
 
-}  // namespace tenure::faults
+}  // namespace tenure::kit

@@ -1,5 +1,5 @@
 // The proxy itself, between plain sockets.
-#include "tests/faults/proxy.hpp"
+#include "tests/kit/proxy.hpp"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include <tuple>
 #include <utility>
 
-namespace tenure::faults {
+namespace tenure::kit {
 namespace {
 
 using namespace std::chrono_literals;
@@ -168,4 +168,4 @@ TEST_F(ProxyTest, WithoutAServerAConnectionIsReset) {
 }
 
 }  // namespace
-}  // namespace tenure::faults
+}  // namespace tenure::kit

@@ -1,47 +1,24 @@
-// any_space.hpp: the tests of lock semantics run in every kind of space alike.
+// any_space_test.hpp: the tests of lock semantics run in every kind of space alike.
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "tenure/space.hpp"
+#include "tests/kit/scratch.hpp"
 #ifdef TENURE_TEST_POSTGRES
 #include <memory>
 
-#include "store/postgres/server_test.hpp"
+#include "tests/kit/postgres.hpp"
 #elifdef TENURE_TEST_ETCD
-#include "store/etcd/etcd_test.hpp"
+#include "tests/kit/etcd.hpp"
 #endif
 
 namespace tenure {
-
-// A directory that goes with the object.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "tenure-test-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) std::abort();
-    path_ = name;
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 // Parametrised by what stands before the colon of a URL.
 class AnySpace : public ::testing::TestWithParam<std::string_view> {
@@ -50,9 +27,9 @@ class AnySpace : public ::testing::TestWithParam<std::string_view> {
   [[nodiscard]] std::string new_url() {
     const std::string kind{GetParam()};
 #ifdef TENURE_TEST_POSTGRES
-    return schemas_.emplace_back(std::make_unique<postgres::TestSchema>())->url();
+    return schemas_.emplace_back(std::make_unique<kit::Schema>())->url();
 #elifdef TENURE_TEST_ETCD
-    return etcd::the_server().url(etcd::new_prefix());
+    return kit::Etcd::instance().url(kit::new_prefix());
 #endif
     if (kind != "sqlite") return kind + ":";
     return "sqlite:" + (directory_.path() / (std::to_string(++files_) + ".db")).string();
@@ -65,10 +42,10 @@ class AnySpace : public ::testing::TestWithParam<std::string_view> {
   }
 
  private:
-  TemporaryDirectory directory_;
+  kit::TemporaryDirectory directory_;
   int files_ = 0;
 #ifdef TENURE_TEST_POSTGRES
-  std::vector<std::unique_ptr<postgres::TestSchema>> schemas_;
+  std::vector<std::unique_ptr<kit::Schema>> schemas_;
 #endif
 };
 

@@ -1,4 +1,4 @@
-#include "tests/museum/clock.hpp"
+#include "tests/kit/clock.hpp"
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <ctime>
 
-#include "tests/museum/process.hpp"
+#include "tests/kit/process.hpp"
 
-namespace tenure::museum {
+namespace tenure::kit {
 namespace {
 
 using Offset = std::atomic<std::int64_t>;
@@ -43,13 +43,13 @@ std::int64_t moved(clockid_t clock) noexcept {
 }
 
 }  // namespace
-}  // namespace tenure::museum
+}  // namespace tenure::kit
 
 // In the place of the C library's.
 extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const auto result = static_cast<int>(::syscall(SYS_clock_gettime, clock, time));
   constexpr std::int64_t second = 1'000'000'000;
-  const std::int64_t by = tenure::museum::moved(clock);
+  const std::int64_t by = tenure::kit::moved(clock);
   if (result != 0 || by == 0) return result;
   const std::int64_t sum = time->tv_nsec + by % second;
   time->tv_sec += by / second + (sum >= second ? 1 : 0) - (sum < 0 ? 1 : 0);

@@ -7,11 +7,11 @@
 
 #include <chrono>
 
-namespace tenure::museum {
+namespace tenure::kit {
 
 void move_wall_clock(std::chrono::nanoseconds by);  // Of this process, and those it forks later.
 // Of this process and all that it forked after share_boot_clock().
 void move_boot_clock(std::chrono::nanoseconds by);
 void share_boot_clock();
 
-}  // namespace tenure::museum
+}  // namespace tenure::kit

@@ -1,0 +1,127 @@
+// Stores in several processes. This process opens no store: a library of a store, gRPC for one, may
+// not survive a fork once it was used.
+#include <unistd.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "store/conformance.hpp"
+#include "tests/kit/process.hpp"
+
+namespace tenure::conformance {
+namespace {
+
+using kit::Children;
+using kit::Line;
+using kit::Process;
+
+constexpr std::size_t appliers = 8;
+
+// What a process of its own says of the store.
+std::string seen(const StoreUnderTest& place, const std::function<std::string(Store&)>& look) {
+  const Process observer{[&](const Line& line) { line.say(look(*place.open())); }};
+  return observer.hear();
+}
+
+TEST_P(StoreProcesses, LoseNothing) {
+  Children children;
+  children.start(appliers, [this](std::size_t index) {
+    const auto mine = place().open();
+    count(*mine, index);
+    return 0;
+  });
+  EXPECT_EQ(children.exit_statuses(), std::vector<int>(appliers, 0));
+  EXPECT_EQ(seen(place(), counted), counted_by(appliers));
+}
+
+// A watch of one process fires for what another one writes.
+TEST_P(StoreProcesses, WatchEachOther) {
+  constexpr int rounds = 200;
+  Children children;
+  children.start(2, [this](std::size_t index) {
+    const auto mine = place().open();
+    const std::string own = index == 0 ? "ping" : "pong";
+    const std::string theirs = index == 0 ? "pong" : "ping";
+    for (int round = 1; round <= rounds; ++round) {
+      mine->apply(txn({}, {Write::put(own, std::to_string(round))}));
+      for (;;) {
+        const Outcome look = mine->apply(txn({}, {}, {Range::key(theirs)}));
+        const auto& found = look.reads.at(0);
+        if (!found.empty() && std::stoi(found[0].value) >= round) break;
+        WatchFor what;
+        what.ranges.push_back(Range::key(theirs));
+        what.after = look.revision;
+        Bell bell;
+        const auto watch = mine->watch(what, bell.notice());
+        bell.wait();
+      }
+    }
+    return 0;
+  });
+  EXPECT_EQ(children.exit_statuses(), (std::vector<int>{0, 0}));
+}
+
+// A process that is killed while it writes leaves whole applies only.
+TEST_P(StoreProcesses, LeaveNoHalfApplyWhenKilled) {
+  {
+    std::vector<Process> writers;
+    for (int index = 0; index < 4; ++index) {
+      writers.emplace_back([this, index](const Line& line) {
+        const auto mine = place().open();
+        for (int i = 0;; ++i) {
+          const std::string value = std::to_string(index) + "/" + std::to_string(i);
+          mine->apply(txn({}, {Write::put("a", value), Write::put("b", value)}));
+          if (i == 10) line.say("writing");
+        }
+      });
+    }
+    for (const Process& writer : writers) ASSERT_EQ(writer.hear(), "writing");
+  }
+  EXPECT_EQ(seen(place(),
+                 [](Store& store) -> std::string {
+                   const auto found = store.apply(txn({}, {}, {everything()})).reads.at(0);
+                   if (found.size() != 2) return std::to_string(found.size()) + " keys";
+                   if (found[0].value != found[1].value) return "half an apply";
+                   if (found[0].changed != found[1].changed) return "two revisions";
+                   const Revision next = store.apply(txn({}, {Write::put("a", "")})).revision;
+                   return next > found[0].changed ? "whole" : "a revision that is not larger";
+                 }),
+            "whole");
+}
+
+TEST_P(StoreProcesses, LearnOfADeath) {
+  Process dying{[this](const Line& line) {
+    const auto mine = place().open();
+    const auto session = mine->open_session({});
+    line.say(session->id());
+    for (;;) ::pause();
+  }};
+  const Process observer{[this](const Line& line) {
+    const std::string id = line.hear().value();
+    const auto store = place().open();
+    const auto state = [&] { return store->alive(id) ? "alive" : "dead"; };
+    WatchFor death;
+    death.session = id;
+    line.say(state());
+    Bell bell;
+    const auto watch = store->watch(death, bell.notice());
+    line.say("watching");
+    bell.wait();
+    line.say(state());
+    const Range entry = Range::key(std::string{session_prefix} + id);
+    line.say(std::to_string(store->apply(txn({}, {}, {entry})).reads.at(0).size()) + " entry");
+    const auto another = store->open_session({});
+    line.say(state());
+  }};
+  EXPECT_EQ(observer.ask(dying.hear()), "alive");
+  EXPECT_EQ(observer.hear(), "watching");
+  dying.kill();
+  EXPECT_EQ(observer.hear(), "dead");
+  EXPECT_EQ(observer.hear(), "1 entry");
+  EXPECT_EQ(observer.hear(), "dead");
+}
+
+}  // namespace
+}  // namespace tenure::conformance

@@ -1,0 +1,65 @@
+// Several processes on an etcd store. This one opens no store, so that it can fork.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "store/conformance.hpp"
+#include "store/etcd/etcd_store.hpp"
+#include "tests/kit/etcd.hpp"
+#include "tests/kit/process.hpp"
+
+namespace tenure::etcd {
+namespace {
+
+using conformance::Bell;
+using kit::Etcd;
+using kit::Line;
+using kit::new_prefix;
+using kit::Process;
+
+conformance::StoreUnderTest make_etcd() {
+  return {.open = [url = Etcd::instance().url(new_prefix())] { return open_etcd_alone(url); }};
+}
+
+// A client that was stopped for longer than its lease learns that its session is lost.
+TEST(EtcdProcesses, AStoppedClientFindsItsSessionLost) {
+  const std::string url = Etcd::instance().url(new_prefix());
+  const Process client{[&](const Line& line) {
+    const auto store = open_etcd_alone(url);
+    const auto session = store->open_session({.label = {}, .ttl = std::chrono::seconds{2}});
+    Bell lost;
+    const std::stop_callback callback{session->lost(), [&] { lost.ring(); }};
+    line.say(session->id());
+    lost.wait();
+    line.say(store->alive(session->id()) ? "lost, and alive" : "lost");
+  }};
+  const Process observer{[&](const Line& line) {
+    const std::string id = line.hear().value();
+    const auto store = open_etcd_alone(url);
+    Bell dead;
+    WatchFor death;
+    death.session = id;
+    const auto watch = store->watch(death, dead.notice());
+    dead.wait();
+    line.say(store->alive(id) ? "alive" : "dead");
+  }};
+  const std::string id = client.hear();
+  client.stop();
+  EXPECT_EQ(observer.ask(id), "dead");
+  client.go_on();
+  EXPECT_EQ(client.hear(), "lost");
+}
+
+}  // namespace
+}  // namespace tenure::etcd
+
+namespace tenure::conformance {
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(StoreConformance);  // etcd_store_test has it.
+INSTANTIATE_TEST_SUITE_P(Etcd, StoreProcesses,
+                         ::testing::Values(StoreKind{"etcd", etcd::make_etcd}), kind_name);
+
+}  // namespace tenure::conformance
