@@ -74,7 +74,7 @@ constexpr std::array statuses{
           "run: the lock was not acquired in time (--try, --timeout). -E sets another status."},
     Entry{"126", "run: the command was found, but can't be executed."},
     Entry{"127", "run: the command was not found."},
-    Entry{"128+n", "run: signal n ended the command, or the wait for the lock."},
+    Entry{"128+n", "Signal n ended the command, the wait for the lock, or tenure itself."},
 };
 
 constexpr std::array variables{
