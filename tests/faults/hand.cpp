@@ -43,30 +43,13 @@ std::vector<Claim> some_claims(stress::Random& random) {
 
 }  // namespace
 
-void Hand::write(Event::Kind kind, std::uint64_t a, std::string word, std::vector<Claim> claims,
-                 std::uint64_t b) const {
-  place_.log.write(line(Event{.time = stress::boot_ns(),
-                              .thread = thread_,
-                              .request = request_,
-                              .kind = kind,
-                              .a = a,
-                              .b = b,
-                              .word = std::move(word),
-                              .claims = std::move(claims)}));
-}
-
-void Hand::stop_waiting() {
-  const std::scoped_lock lock{mutex_};
-  stop_.request_stop();
-}
-
 void Hand::round() {
   if (!space_ && !reopen()) return;
   const auto way = static_cast<Way>(below(random_, way_names.size()));
   std::optional<Hold> hold = ask(way, some_claims(random_));
   if (!hold) return;
   keep(*hold);
-  give_back(*std::move(hold));
+  leave(*std::move(hold));
 }
 
 std::string Hand::take_all() {
@@ -80,7 +63,7 @@ std::string Hand::take_all() {
   for (const TicketInfo& info : all) {
     if (info.ticket.number != hold->token()) left += ' ' + std::to_string(info.ticket.number.value);
   }
-  give_back(*std::move(hold));
+  leave(*std::move(hold));
   return left.empty() ? left : "left behind:" + left;
 }
 
@@ -109,16 +92,13 @@ void Hand::note(const std::string& what) const {
 
 std::optional<Hold> Hand::ask(Way way, const std::vector<Claim>& claims) {
   ++request_;
-  {
-    const std::scoped_lock lock{mutex_};
-    stop_ = std::stop_source{};
-  }
-  write(Event::Kind::asked, 0, way_names.at(static_cast<std::size_t>(way)), claims, as_proved);
+  const std::stop_token stop = new_stop();
+  write(request_, Event::Kind::asked, 0, way_names.at(static_cast<std::size_t>(way)), claims,
+        as_proved);
   std::string why = way == Way::try_lock ? "busy" : "gave-up";
   try {
-    if (auto hold = call(way, claims)) {
-      write(Event::Kind::granted, hold->token().value);
-      place_.grants.fetch_add(1, std::memory_order_relaxed);
+    if (auto hold = call(way, claims, stop)) {
+      write_grant(request_, *hold);
       return hold;
     }
   } catch (const SessionLost&) {
@@ -128,20 +108,15 @@ std::optional<Hold> Hand::ask(Way way, const std::vector<Claim>& claims) {
   } catch (const StoreError&) {
     why = "store";
   } catch (const std::exception& error) {
-    why = error.what();
-    for (char& c : why) c = c == ' ' || c == '\n' ? '_' : c;
+    why = stress::one_word(error.what());
   }
-  write(Event::Kind::refused, 0, why);
+  write(request_, Event::Kind::refused, 0, why);
   if (why == "session-lost") close();
   return std::nullopt;
 }
 
-std::optional<Hold> Hand::call(Way way, const std::vector<Claim>& claims) {
-  std::stop_token stop;
-  {
-    const std::scoped_lock lock{mutex_};
-    stop = stop_.get_token();
-  }
+std::optional<Hold> Hand::call(Way way, const std::vector<Claim>& claims,
+                               const std::stop_token& stop) {
   const Space& space = *space_;
   switch (way) {
     case Way::lock: return space.lock(claims);
@@ -172,8 +147,8 @@ void Hand::keep_until_lost(const Hold& hold, std::chrono::nanoseconds time) {
   const std::int64_t end = stress::boot_ns() + time.count();
   for (;;) {
     const std::int64_t now = stress::boot_ns();
-    if (hold.lost().stop_requested()) return write(Event::Kind::lost);
-    write(Event::Kind::until, static_cast<std::uint64_t>(now));
+    if (hold.lost().stop_requested()) return write(request_, Event::Kind::lost);
+    write(request_, Event::Kind::until, static_cast<std::uint64_t>(now));
     if (now >= end) return;
     std::this_thread::sleep_for(1ms);  // This is no waiting for a state: it is load.
   }
@@ -187,28 +162,15 @@ void Hand::prove(const Hold& hold, bool with_write) {
     txn.guards = hold.guard();
     if (with_write) txn.writes.push_back(Write::put("proof", std::to_string(before)));
     if (place_.store->apply(txn).committed) {
-      write(Event::Kind::until, static_cast<std::uint64_t>(before));
+      write(request_, Event::Kind::until, static_cast<std::uint64_t>(before));
     }
   } catch (const StoreError&) {  // NOLINT(bugprone-empty-catch)
     // Then nothing is proved.
   }
 }
 
-void Hand::give_back(Hold hold) {
-  const bool drops = one_in(random_, 3);
-  write(Event::Kind::leaving, 0, drops ? "drop" : "release");
-  bool was_held = true;
-  try {
-    if (drops) {
-      const Hold dropped = std::move(hold);
-    } else {
-      was_held = hold.release();
-    }
-  } catch (const StoreError&) {  // NOLINT(bugprone-empty-catch)
-    // It is given back as soon as it can be.
-  }
-  write(Event::Kind::left, was_held ? 1 : 0);
-  if (!was_held) close();
+void Hand::leave(Hold hold) {
+  if (!give_back(request_, std::move(hold), true)) close();
 }
 
 }  // namespace tenure::faults

@@ -7,15 +7,12 @@
 //   silence lost() had not fired yet after that moment. It is what a program relies on that looks
 //           at lost() before each step, so two that are certain at once are a violation, without
 //           any margin.
-//
-// Thread safety: stop_waiting() from any thread; the rest is for the thread that runs it.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -23,11 +20,12 @@
 
 #include "tenure/space.hpp"
 #include "tests/stress/event.hpp"
+#include "tests/stress/recorder.hpp"
 #include "tests/stress/tree.hpp"
 
 namespace tenure::faults {
 
-class Hand {
+class Hand : public stress::Recorder {
  public:
   enum class Proof : std::uint8_t { guard, silence };
   struct Place {
@@ -39,10 +37,11 @@ class Hand {
     Proof proof = Proof::guard;
   };
   Hand(Place place, unsigned thread, std::uint64_t seed)
-      : place_(std::move(place)), thread_(thread), random_(seed) {}
+      : Recorder(place.log, place.grants, thread, seed),
+        place_(std::move(place)),
+        thread_(thread) {}
 
   void round();  // One request, in a session of its own; another one when that is lost.
-  void stop_waiting();
   // Takes the whole space and gives it back. What is wrong with what was in it; empty: nothing.
   [[nodiscard]] std::string take_all();
 
@@ -52,21 +51,17 @@ class Hand {
   void close();
   void note(const std::string& what) const;
   [[nodiscard]] std::optional<Hold> ask(Way way, const std::vector<Claim>& claims);
-  [[nodiscard]] std::optional<Hold> call(Way way, const std::vector<Claim>& claims);
+  [[nodiscard]] std::optional<Hold> call(Way way, const std::vector<Claim>& claims,
+                                         const std::stop_token& stop);
   void keep(const Hold& hold);
   void keep_until_lost(const Hold& hold, std::chrono::nanoseconds time);
   void prove(const Hold& hold, bool with_write);
-  void give_back(Hold hold);
-  void write(stress::Event::Kind kind, std::uint64_t a = 0, std::string word = {},
-             std::vector<Claim> claims = {}, std::uint64_t b = 0) const;
+  void leave(Hold hold);
 
   Place place_;
   unsigned thread_;
-  stress::Random random_;
   std::unique_ptr<Space> space_;
   std::uint64_t request_ = 0;
-  std::mutex mutex_;
-  std::stop_source stop_;  // Of the request that is under way.
 };
 
 }  // namespace tenure::faults

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "tenure/fence.hpp"
+#include "tests/kit/lock_client.hpp"
 
 namespace tenure::faults {
 namespace {
@@ -53,8 +54,8 @@ class InTable final : public Place {
     for (const Guard& guard : hold.guard()) {
       const std::string seen =
           guard.revision.value == 0 ? "NULL" : std::to_string(guard.revision.value);
-      sql += "SELECT " + schema_ + ".fence('\\x" + hex(guard.range.from) + "'::bytea, " + seen +
-             "::bigint); ";
+      sql += "SELECT " + schema_ + ".fence('\\x" + kit::hex(guard.range.from) + "'::bytea, " +
+             seen + "::bigint); ";
     }
     return ask(sql + "UPDATE " + schema_ + "_set SET body='" + set + "'").has_value();
   }
@@ -67,16 +68,6 @@ class InTable final : public Place {
   struct Free {
     void operator()(PGresult* result) const noexcept { PQclear(result); }
   };
-
-  static std::string hex(std::string_view bytes) {
-    constexpr std::string_view digits = "0123456789abcdef";
-    std::string text;
-    for (const char c : bytes) {
-      const auto byte = static_cast<unsigned char>(c);
-      (text += digits[byte >> 4U]) += digits[byte & 15U];
-    }
-    return text;
-  }
 
   // Nothing: it was refused, and rolled back.
   std::optional<std::string> ask(const std::string& sql) {

@@ -6,7 +6,6 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -17,6 +16,7 @@
 #include "tenure/tenure.hpp"
 #include "tests/kit/etcd.hpp"
 #include "tests/kit/lock_client.hpp"
+#include "tests/kit/message.hpp"
 #include "tests/kit/pgbouncer.hpp"
 #include "tests/kit/postgres.hpp"
 #include "tests/kit/process.hpp"
@@ -39,19 +39,6 @@ TEST(KitReadme, AWriterWaitsForAReaderOfAnotherProcess) {
   EXPECT_EQ(writer.hear(), "holds");
 }
 
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
-
 // Gone, or a zombie whose new parent has not waited for it.
 bool ended(pid_t pid) {
   std::ifstream stat{"/proc/" + std::to_string(pid) + "/stat"};
@@ -68,15 +55,15 @@ TEST(KitProcess, ReportsHowItEnded) {
   EXPECT_EQ(throwing.exit_status(), 99);
   EXPECT_EQ(killed.exit_status(), 128 + SIGTERM);
   EXPECT_EQ(missing.exit_status(), 127);
-  EXPECT_TRUE(contains(error_of([] { Process{Program{.words = {"no-such-program"}}}; }),
+  EXPECT_TRUE(contains(message_of<Error>([] { Process{Program{.words = {"no-such-program"}}}; }),
                        "'no-such-program' is not installed"));
 }
 
 TEST(KitProcess, ADeadOneDoesNotAnswer) {
   Process process{[](const Line& line) { std::ignore = line.hear(); }};
   process.tell("end");
-  EXPECT_TRUE(
-      contains(error_of([&] { std::ignore = process.hear(); }), "ended before it answered"));
+  EXPECT_TRUE(contains(message_of<Error>([&] { std::ignore = process.hear(); }),
+                       "ended before it answered"));
   EXPECT_EQ(process.exit_status(), 0);
   EXPECT_FALSE(process.runs());
 }
@@ -140,7 +127,7 @@ TEST(KitProcess, EndsWithItsParent) {
 
 TEST(KitProcess, ProgramsReportTheirOutput) {
   EXPECT_EQ(run({"echo", "hello"}), "hello\n");
-  EXPECT_TRUE(contains(error_of([] { run({"sh", "-c", "echo broken; exit 3"}); }),
+  EXPECT_TRUE(contains(message_of<Error>([] { run({"sh", "-c", "echo broken; exit 3"}); }),
                        "failed with status 3: broken"));
 }
 
@@ -172,7 +159,7 @@ TEST(KitScratch, OfADeadOwnerIsRemovedByTheNextOne) {
 }
 
 TEST(KitServer, OneThatDoesNotStartIsReportedWithItsLog) {
-  const std::string error = error_of([] { Etcd({.words = {"--no-such-flag"}}); });
+  const std::string error = message_of<Error>([] { Etcd({.words = {"--no-such-flag"}}); });
   EXPECT_TRUE(contains(error, "etcd ended with status")) << error;
   EXPECT_TRUE(contains(error, "no-such-flag")) << error;
 }

@@ -23,16 +23,6 @@ namespace {
 
 std::string yes_or_no(bool yes) { return yes ? "yes" : "no"; }
 
-std::string hex(std::string_view bytes) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string text;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    (text += digits[byte >> 4U]) += digits[byte & 15U];
-  }
-  return text;
-}
-
 std::int64_t boot_ns() noexcept {
   timespec time{};
   ::clock_gettime(CLOCK_BOOTTIME, &time);
@@ -254,6 +244,16 @@ Claim claim_of(std::string_view text) {
   if (limit == std::string_view::npos) return group == "shared" ? path.shared() : path.group(group);
   return path.group(group,
                     static_cast<std::uint32_t>(std::stoul(std::string{mode}.substr(limit + 1))));
+}
+
+std::string hex(std::string_view bytes) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    (text += digits[byte >> 4U]) += digits[byte & 15U];
+  }
+  return text;
 }
 
 std::size_t number_of(const std::string& answer) {

@@ -49,6 +49,7 @@ using MoreCommands = std::function<std::optional<std::string>(const std::string&
 [[nodiscard]] Process::Body lock_client(std::string url);
 
 [[nodiscard]] Claim claim_of(std::string_view text);
+[[nodiscard]] std::string hex(std::string_view bytes);  // As hexadecimal digits.
 
 // The number that a client answered. Throws Error where it answered something else.
 [[nodiscard]] std::size_t number_of(const std::string& answer);

@@ -25,25 +25,9 @@ std::chrono::microseconds some(Random& random, std::chrono::microseconds most) {
 }  // namespace
 
 Client::Client(const Place& place, unsigned thread, std::string owner, std::uint64_t seed)
-    : place_(place), thread_(thread), owner_(place.space.as(owner)), random_(seed) {}
-
-void Client::write(std::uint64_t request, Event::Kind kind, std::uint64_t a, std::string word,
-                   std::vector<Claim> claims, std::uint64_t b) {
-  const Event event{.time = boot_ns(),
-                    .thread = thread_,
-                    .request = request,
-                    .kind = kind,
-                    .a = a,
-                    .b = b,
-                    .word = std::move(word),
-                    .claims = std::move(claims)};
-  place_.log.write(line(event));
-}
-
-void Client::stop_waiting() {
-  const std::scoped_lock lock{mutex_};
-  stop_.request_stop();
-}
+    : Recorder(place.log, place.grants, thread, seed),
+      place_(place),
+      owner_(place.space.as(owner)) {}
 
 void Client::round() {
   const bool as_owner = one_in(random_, 3);
@@ -70,16 +54,12 @@ Client::Ask Client::random_ask() {
 
 void Client::ask(const Locker& locker, bool as_owner, std::size_t held) {
   const Ask ask = random_ask();
-  {
-    const std::scoped_lock lock{mutex_};
-    stop_ = std::stop_source{};
-  }
+  const std::stop_token stop = new_stop();
   write(ask.number, Event::Kind::asked, held, way_names.at(static_cast<std::size_t>(ask.way)),
         ask.claims, static_cast<std::uint64_t>(ask.max_hold.count()));
-  std::optional<Hold> hold = get(locker, ask);
+  std::optional<Hold> hold = get(locker, ask, stop);
   if (!hold.has_value()) return;
-  write(ask.number, Event::Kind::granted, hold->token().value);
-  place_.grants.fetch_add(1, std::memory_order_relaxed);
+  write_grant(ask.number, *hold);
   // Whether or not it told, it is over when it is given back: the callback ends before that.
   std::optional<std::stop_callback<std::function<void()>>> on_lost;
   std::stop_token lost;
@@ -93,15 +73,15 @@ void Client::ask(const Locker& locker, bool as_owner, std::size_t held) {
   }
   hold_for_a_while(ask, lost);
   on_lost.reset();
-  give_back(*std::move(hold), ask);
+  static_cast<void>(give_back(ask.number, *std::move(hold), false));
 }
 
-std::optional<Hold> Client::get(const Locker& locker, const Ask& ask) {
+std::optional<Hold> Client::get(const Locker& locker, const Ask& ask, const std::stop_token& stop) {
   std::string why;
   try {
     if (ask.max_hold == 0ms) {
-      if (auto hold = call(locker, ask)) return hold;
-    } else if (auto hold = call(locker.max_hold(ask.max_hold), ask)) {
+      if (auto hold = call(locker, ask, stop)) return hold;
+    } else if (auto hold = call(locker.max_hold(ask.max_hold), ask, stop)) {
       return hold;
     }
     why = ask.way == Way::try_lock ? "busy" : "gave-up";
@@ -112,19 +92,14 @@ std::optional<Hold> Client::get(const Locker& locker, const Ask& ask) {
   } catch (const Evicted&) {
     why = "evicted";
   } catch (const std::exception& error) {
-    why = error.what();
-    for (char& c : why) c = c == ' ' || c == '\n' ? '_' : c;
+    why = one_word(error.what());
   }
   write(ask.number, Event::Kind::refused, 0, why);
   return std::nullopt;
 }
 
-std::optional<Hold> Client::call(const Locker& locker, const Ask& ask) {
-  std::stop_token stop;
-  {
-    const std::scoped_lock lock{mutex_};
-    stop = stop_.get_token();
-  }
+std::optional<Hold> Client::call(const Locker& locker, const Ask& ask,
+                                 const std::stop_token& stop) {
   switch (ask.way) {
     case Way::lock: return locker.lock(ask.claims);
     case Way::lock_stop: return locker.lock(ask.claims, stop);
@@ -176,18 +151,6 @@ void Client::hold_for_a_while(const Ask& ask, const std::stop_token& lost) {
   }
   const std::chrono::microseconds time = one_in(random_, 2) ? 0us : some(random_, 3ms);
   if (time > 0us) std::this_thread::sleep_for(time);
-}
-
-void Client::give_back(Hold hold, const Ask& ask) {
-  const bool drops = one_in(random_, 3);
-  write(ask.number, Event::Kind::leaving, 0, drops ? "drop" : "release");
-  bool was_held = true;
-  if (drops) {
-    const Hold dropped = std::move(hold);
-  } else {
-    was_held = hold.release();
-  }
-  write(ask.number, Event::Kind::left, was_held ? 1 : 0);
 }
 
 }  // namespace tenure::stress

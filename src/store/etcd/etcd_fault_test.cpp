@@ -11,12 +11,15 @@
 #include "store/conformance.hpp"
 #include "store/etcd/etcd_store.hpp"
 #include "tests/kit/etcd.hpp"
+#include "tests/kit/message.hpp"
 
 namespace tenure::etcd {
 namespace {
 
+using kit::contains;
 using kit::Etcd;
 using kit::free_port;
+using kit::message_of;
 using kit::new_prefix;
 
 using conformance::Bell;
@@ -47,21 +50,6 @@ WatchFor change_of(const std::string& key, Revision after) {
   what.ranges.push_back(Range::key(key));
   what.after = after;
   return what;
-}
-
-template <typename Failure>
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Failure& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "it did not throw";
-  return {};
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // The number that etcd has for its newest revision.

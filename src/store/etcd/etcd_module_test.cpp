@@ -10,31 +10,19 @@
 #include "store/module.hpp"
 #include "tenure/store.hpp"
 #include "tests/kit/etcd.hpp"
+#include "tests/kit/message.hpp"
 
 namespace tenure::etcd {
 namespace {
 
+using kit::contains;
 using kit::Etcd;
 using kit::free_port;
+using kit::message_of;
 using kit::new_prefix;
 
 std::string directory_of_tests() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
-}
-
-template <typename Failure, typename Call>
-std::string message_of(const Call& call) {
-  try {
-    call();
-  } catch (const Failure& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "it did not throw";
-  return {};
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 TEST(EtcdModule, AStoreIsOpenedByItsUrl) {
