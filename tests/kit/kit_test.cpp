@@ -186,6 +186,8 @@ TEST(KitServer, PostgresAndItsPooler) {
 TEST(KitLockClient, SaysWhatIsWrong) {
   const Process client{lock_client("sqlite:/nowhere/app.db")};
   EXPECT_TRUE(client.ask("lock book").starts_with("error: "));
+  const Process without{lock_client()};
+  EXPECT_EQ(without.ask("try book"), "error: no space is open: tell the client to open one");
   const Process other{lock_client("memory:")};
   EXPECT_EQ(other.ask("sing"), "error: no such command: sing");
   EXPECT_EQ(other.ask("count"), "0");

@@ -26,7 +26,7 @@ std::string yes_or_no(bool yes) { return yes ? "yes" : "no"; }
 std::int64_t boot_ns() noexcept {
   timespec time{};
   ::clock_gettime(CLOCK_BOOTTIME, &time);
-  return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+  return (time.tv_sec * 1'000'000'000) + time.tv_nsec;
 }
 
 sigset_t interrupts() {
@@ -106,7 +106,15 @@ class LockClient {
     return all;
   }
 
-  [[nodiscard]] const Locker& locker() const { return terms_ ? *terms_ : *space_; }
+  [[nodiscard]] const Space& space() const {
+    if (!space_) throw Error("no space is open: tell the client to open one");
+    return *space_;
+  }
+  [[nodiscard]] Store& opened() const {
+    static_cast<void>(space());
+    return *store_;
+  }
+  [[nodiscard]] const Locker& locker() const { return terms_ ? *terms_ : space(); }
 
   std::string open_space(const Words& words) {
     store_ = store(words.first);
@@ -126,7 +134,7 @@ class LockClient {
     const Claim claim = claim_of(words.first);
     const std::string& owner = words.second;
     auto hold = owner.empty() ? locker().lock(claim, interruption.token())
-                              : space_->as(owner).lock(claim, interruption.token());
+                              : space().as(owner).lock(claim, interruption.token());
     return take(std::move(hold), "gave up");
   }
   std::string try_lock(const Words& words) {
@@ -145,7 +153,7 @@ class LockClient {
     return "holds";
   }
   std::string limit(const Words& words) {
-    terms_ = space_->max_hold(std::chrono::nanoseconds{std::stoll(words.first)});
+    terms_ = space().max_hold(std::chrono::nanoseconds{std::stoll(words.first)});
     return "ok";
   }
   std::string renew(const Words& /*words*/) { return yes_or_no(hold_.renew()); }
@@ -173,24 +181,24 @@ class LockClient {
     Txn txn;
     txn.guards = std::move(guards);
     txn.writes.push_back(Write::put(words.first, words.second));
-    return yes_or_no(store_->apply(txn).committed);
+    return yes_or_no(opened().apply(txn).committed);
   }
   std::string read(const Words& words) {
     Txn txn;
     txn.reads.push_back(Range::key(words.first));
-    const Outcome outcome = store_->apply(txn);
+    const Outcome outcome = opened().apply(txn);
     return outcome.reads.front().empty() ? "none" : outcome.reads.front().front().value;
   }
 
   std::string count(const Words& words) {
     const Path path = words.first.empty() ? Path{} : claim_of(words.first).path;
-    return std::to_string(space_->inspect(path).size());
+    return std::to_string(space().inspect(path).size());
   }
   std::string waiting(const Words& /*words*/) {
-    return std::to_string(std::ranges::count(space_->inspect(), false, &TicketInfo::granted));
+    return std::to_string(std::ranges::count(space().inspect(), false, &TicketInfo::granted));
   }
   std::string now(const Words& /*words*/) {
-    return std::to_string(store_->now().time_since_epoch().count());
+    return std::to_string(opened().now().time_since_epoch().count());
   }
 
   const MoreCommands more_;

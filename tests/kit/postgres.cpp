@@ -82,7 +82,8 @@ void Postgres::restart() {
   const auto until = std::chrono::steady_clock::now() + std::chrono::minutes{1};
   for (;;) {
     try {
-      return Server::restart();
+      Server::restart();
+      return;
     } catch (const Error&) {
       if (std::chrono::steady_clock::now() > until) throw;
       ::usleep(100'000);

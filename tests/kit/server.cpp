@@ -50,7 +50,7 @@ void Server::restart() {
 void Server::await_ready() {
   for (const auto until = Clock::now() + start_limit; !ready();) {
     if (!runs()) {
-      throw Error(name_ + " ended with status " + std::to_string(process_->exit_status()) +
+      throw Error(name_ + " ended with status " + std::to_string(process().exit_status()) +
                   " before it was ready:\n" + end_of(log()));
     }
     if (Clock::now() > until) {
@@ -60,11 +60,16 @@ void Server::await_ready() {
   }
 }
 
-void Server::signal(int number) const {
+Process& Server::process() {
+  if (!process_) throw Error(name_ + " was not started");
+  return *process_;
+}
+
+void Server::signal(int number) {
   if (number == SIGSTOP) {
-    process_->stop();
+    process().stop();
   } else {
-    process_->signal(number);
+    process().signal(number);
   }
 }
 

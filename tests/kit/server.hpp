@@ -36,7 +36,7 @@ class Server {
 
   // Sends a signal. After SIGSTOP this returns when all threads of the server have stopped: until
   // then one could still answer.
-  void signal(int number) const;
+  void signal(int number);
   void kill(int number = SIGKILL);  // And waits for the end.
   [[nodiscard]] bool runs() const noexcept { return process_ && process_->runs(); }
   [[nodiscard]] pid_t pid() const noexcept { return process_ ? process_->pid() : 0; }
@@ -52,6 +52,8 @@ class Server {
   [[nodiscard]] std::filesystem::path log() const { return directory_ / "log"; }
 
  private:
+  [[nodiscard]] Process& process();  // Throws Error where it was never started.
+
   const std::string name_;
   const Scratch directory_;
   const int port_;
