@@ -20,6 +20,11 @@ class EtcdctlLock final : public stored::Lock {
   // NOLINTNEXTLINE(bugprone-easily-swappable-parameters)
   EtcdctlLock(std::string endpoint, std::string key)
       : endpoint_(std::move(endpoint)), key_(std::move(key)) {}
+  EtcdctlLock(const EtcdctlLock&) = delete;
+  EtcdctlLock& operator=(const EtcdctlLock&) = delete;
+  ~EtcdctlLock() override {
+    if (process_) release();  // A kill would leave the lock until its lease ends.
+  }
 
   // It prints the key when it has it. Its output is read no further, and stays open: SIGPIPE would
   // end it, and its lock would stay until its lease ends.
@@ -44,19 +49,9 @@ class EtcdctlLock final : public stored::Lock {
 }  // namespace
 
 std::unique_ptr<kit::Etcd> start_etcd(Report& report) {
-  static const std::size_t before_pinning = cores();
-  if (before_pinning < 2) {
-    report.note("not measured: client and server need a core each");
-    return nullptr;
-  }
-  if (!kit::Etcd::available()) {
-    report.note("not measured: etcd is not installed");
-    return nullptr;
-  }
-  pin_to_core(server_core);
-  auto server = std::make_unique<kit::Etcd>();
-  pin_to_core(client_core);
-  return server;
+  return start_on_server_core(report, "etcd", [] {
+    return kit::Etcd::available() ? std::make_unique<kit::Etcd>() : nullptr;
+  });
 }
 
 Opener etcd_opener(const kit::Etcd& server) {

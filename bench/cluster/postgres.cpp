@@ -21,16 +21,8 @@ class AdvisoryLock final : public stored::Lock {
 }  // namespace
 
 std::unique_ptr<stored::Postgres> start_postgres(Report& report) {
-  static const std::size_t before_pinning = cores();
-  if (before_pinning < 2) {
-    report.note("not measured: client and server need a core each");
-    return nullptr;
-  }
-  pin_to_core(server_core);
-  auto server = stored::Postgres::start(stored::Postgres::Disk::synced);
-  pin_to_core(client_core);
-  if (server == nullptr) report.note("not measured: initdb is not installed");
-  return server;
+  return start_on_server_core(
+      report, "initdb", [] { return stored::Postgres::start(stored::Postgres::Disk::synced); });
 }
 
 Opener postgres_opener(const stored::Postgres& server, const std::string& database) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 
+#include "bench/program.hpp"
 #include "bench/ratio.hpp"
 #include "bench/stored/questions.hpp"
 #include "tenure/space.hpp"
@@ -25,6 +26,23 @@ inline const SessionOptions patient{.label = {}, .ttl = std::chrono::minutes{1}}
 
 // A space of that name on the question's server, with connections of its own.
 using Opener = std::function<Space(const std::string& name)>;
+
+// What `start` returns, started on the servers' core. Null, and a note, where there is one core or
+// where `start` returns null: the program is not installed.
+template <class Start>
+[[nodiscard]] auto start_on_server_core(Report& report, const std::string& program,
+                                        const Start& start) -> decltype(start()) {
+  static const std::size_t before_pinning = cores();
+  if (before_pinning < 2) {
+    report.note("not measured: client and server need a core each");
+    return nullptr;
+  }
+  pin_to_core(server_core);
+  auto server = start();
+  pin_to_core(client_core);
+  if (server == nullptr) report.note("not measured: " + program + " is not installed");
+  return server;
+}
 
 void ask_etcd_uncontended(Report& report);
 void ask_etcd_clients(Report& report);

@@ -140,7 +140,7 @@ TEST(Registry, ServesAForkedChild) {
     while (!stop.stop_requested()) const Definition turn{Definition::at("busy.cpp", 1, 1)};
   }};
   for (int turn = 0; turn < 200; ++turn) {
-    const pid_t child = ::fork();
+    const pid_t child = ::fork();  // Bare: the fork is what is tested.
     ASSERT_GE(child, 0);
     if (child == 0) {
       ::alarm(20);  // A child that waits for its parent's lock would wait for ever.
