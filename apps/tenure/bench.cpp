@@ -32,10 +32,6 @@
 namespace tenure::cli {
 namespace {
 
-[[noreturn]] void fail(const char* what) {
-  throw std::system_error(errno, std::generic_category(), what);
-}
-
 // Memory that forked processes share with this one.
 class SharedMemory {
  public:
@@ -43,7 +39,7 @@ class SharedMemory {
     const std::size_t keys = options.keys * sizeof(std::atomic<std::int64_t>);
     size_ = options.clients * sizeof(ClientFigures) + keys + sizeof(std::atomic<std::int64_t>);
     start_ = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (start_ == MAP_FAILED) fail("mmap");
+    if (start_ == MAP_FAILED) fail_system("mmap");
     auto* const figures = static_cast<ClientFigures*>(start_);  // Zeroes are what they begin as.
     auto* const stamps = reinterpret_cast<std::atomic<std::int64_t>*>(figures + options.clients);
     memory.clients = {figures, options.clients};
@@ -61,17 +57,6 @@ class SharedMemory {
   std::size_t size_ = 0;
 };
 
-struct Pipe {
-  Descriptor read;
-  Descriptor write;
-  Pipe() {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("pipe");
-    read = Descriptor{ends[0]};
-    write = Descriptor{ends[1]};
-  }
-};
-
 // The processes of one measurement. Those that still run when it goes are killed.
 class Crowd {
  public:
@@ -83,7 +68,7 @@ class Crowd {
       const std::size_t last = options.clients * (i + 1) / options.processes;
       const pid_t parent = ::getpid();
       const pid_t pid = ::fork();
-      if (pid < 0) fail("fork");
+      if (pid < 0) fail_system("fork");
       if (pid == 0) {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
         if (::getppid() != parent) ::_exit(exit_failure);

@@ -35,24 +35,11 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC: the same in all processes.
 
 constexpr std::size_t count = 4;
-constexpr auto patience = 10s;  // A demonstration that hangs shows nothing.
+constexpr auto answer_limit = 10s;  // A demonstration that hangs shows nothing.
 
 std::int64_t now_stamp() {
   return std::chrono::nanoseconds{Clock::now().time_since_epoch()}.count();
 }
-
-struct Pipe {
-  Descriptor read;
-  Descriptor write;
-  Pipe() {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-      throw std::system_error(errno, std::generic_category(), "pipe");
-    }
-    read = Descriptor{ends[0]};
-    write = Descriptor{ends[1]};
-  }
-};
 
 class Contender {
  public:
@@ -84,7 +71,7 @@ class Contender {
     pollfd wait = readable(output_.get());
     std::array<char, 32> text{};
     std::int64_t stamp = 0;
-    const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(patience);
+    const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(answer_limit);
     if (::poll(&wait, 1, static_cast<int>(limit.count())) != 1) {
       throw Error("a process of the demo did not get its lock within 10 s");
     }
@@ -119,7 +106,7 @@ class Contender {
 };
 
 void wait_until_in_line(const Space& space, const Path& path, std::size_t tickets) {
-  const Clock::time_point end = Clock::now() + patience;
+  const Clock::time_point end = Clock::now() + answer_limit;
   while (space.inspect(path).size() < tickets) {
     if (Clock::now() > end) throw Error("a process of the demo did not join the queue within 10 s");
     std::this_thread::sleep_for(1ms);

@@ -1,12 +1,21 @@
-// descriptor.hpp: a file descriptor that is closed when it goes.
+// descriptor.hpp: file descriptors that close themselves.
 #pragma once
 
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
+#include <system_error>
 #include <utility>
 
 namespace tenure::cli {
+
+// Throws what errno says of a system call.
+[[noreturn]] inline void fail_system(const char* call) {
+  throw std::system_error(errno, std::generic_category(), call);
+}
 
 class Descriptor {
  public:
@@ -32,6 +41,18 @@ class Descriptor {
 
  private:
   int number_ = -1;
+};
+
+// Closed in programs that this one executes.
+struct Pipe {
+  Descriptor read;
+  Descriptor write;
+  Pipe() {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail_system("pipe");
+    read = Descriptor{ends[0]};
+    write = Descriptor{ends[1]};
+  }
 };
 
 // To wait until there is something to read; -1 waits for nothing.

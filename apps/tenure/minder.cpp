@@ -16,10 +16,6 @@
 namespace tenure::cli {
 namespace {
 
-[[noreturn]] void fail(const char* what) {
-  throw std::system_error(errno, std::generic_category(), what);
-}
-
 // A minder that is dead takes no order; that is seen when its reports are read.
 void send(int socket, MinderOrder order, int descriptor = -1) {
   iovec part{.iov_base = &order, .iov_len = sizeof order};
@@ -50,11 +46,12 @@ BootTime boot_time() {
 
 Minder Minder::start(const MinderPlan& plan) {
   std::array<int, 2> pair{};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()) != 0) fail("socketpair");
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()) != 0)
+    fail_system("socketpair");
   Descriptor ours{pair[0]};
   Descriptor theirs{pair[1]};
   const pid_t pid = ::fork();
-  if (pid < 0) fail("fork");
+  if (pid < 0) fail_system("fork");
   if (pid == 0) {
     ours.reset();
     ::_exit(mind(plan, std::move(theirs)));

@@ -31,7 +31,7 @@ namespace {
 
 // A lock that is free is had sooner than this, and nothing is said.
 constexpr int patience_ms = 50;
-constexpr int refresh_ms = 1000;
+constexpr int message_refresh_ms = 1000;
 
 // "waiting for deploy/prod: held by ann (host, 4711) for 12s; position 2"
 class WaitingLine {
@@ -180,7 +180,7 @@ Acquired acquire(const RunOptions& options, const OpenSpace& in, const Owner& ow
   Acquired out;
   Waiter waiter{options, in, owner};
   WaitingLine line{options, in, owner};
-  for (int wait_ms = patience_ms;; wait_ms = refresh_ms) {
+  for (int wait_ms = patience_ms;; wait_ms = message_refresh_ms) {
     std::array waits{readable(waiter.descriptor()), readable(signals.descriptor())};
     const int ready = ::poll(waits.data(), waits.size(), wait_ms);
     if (waits[0].revents != 0) break;

@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // How soon a look that failed is tried again.
-constexpr auto retry_time = 200ms;
+constexpr auto look_retry_time = 200ms;
 // How often the grant of somebody who does not start its own max_hold is looked for.
 constexpr std::chrono::nanoseconds slow_check = 1s;
 
@@ -194,7 +194,7 @@ void StoredSpace::on_notice(std::uint64_t number) noexcept {
 void StoredSpace::look_again_soon(const RecordRef& record) noexcept {
   try {
     WatchFor soon;
-    soon.until = store_->now() + retry_time;
+    soon.until = store_->now() + look_retry_time;
     watch_for(record, {std::move(soon)});
   } catch (...) {
     end_wait(record, detail::WaitOutcome::lost);  // Nobody could tell it any more.

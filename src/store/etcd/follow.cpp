@@ -13,28 +13,28 @@ namespace tenure::etcd {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto first_pause = 20ms;
-constexpr std::chrono::milliseconds longest_pause = 1s;
+constexpr auto first_reconnect_pause = 20ms;
+constexpr std::chrono::milliseconds longest_reconnect_pause = 1s;
 
 }  // namespace
 
 void Watches::follow() {
   pb::WatchResponse response;
-  for (std::chrono::milliseconds pause = first_pause;;) {
+  for (std::chrono::milliseconds pause = first_reconnect_pause;;) {
     if (begin()) {
-      pause = first_pause;
+      pause = first_reconnect_pause;
       while (changes_.next(response)) take(response);
     }
     const Lock lock{mutex_};
     live_ = false;
     if (stopping_) return;
-    if (pause >= longest_pause) {
+    if (pause >= longest_reconnect_pause) {
       make_all_ready();
       work_.notify_one();
     }
     stopped_.wait_for(mutex_, pause);
     if (stopping_) return;
-    pause = std::min(pause * 2, longest_pause);
+    pause = std::min(pause * 2, longest_reconnect_pause);
   }
 }
 

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 constexpr std::chrono::seconds min_ttl = 2s;  // etcd's own, as it is configured out of the box.
 constexpr std::chrono::seconds max_ttl = 24h;
 constexpr std::int64_t renewals_a_ttl = 5;
-constexpr auto retry_time = 100ms;
+constexpr auto renew_retry_time = 100ms;
 // Steady clocks stand still while the machine sleeps, and a lease does not.
 constexpr std::chrono::nanoseconds longest_nap = 500ms;
 constexpr std::chrono::nanoseconds longest_try = 2s;
@@ -104,7 +104,7 @@ void Keeper::renew(Lease& lease) {
       lease.renewed(sent);
     }
   } catch (const Error&) {
-    lease.renew_at.store(boot_clock_ns() + ns(retry_time));
+    lease.renew_at.store(boot_clock_ns() + ns(renew_retry_time));
   }
 }
 

@@ -20,8 +20,8 @@ using namespace std::chrono_literals;
 constexpr std::int64_t second_ns = 1'000'000'000;
 // With nobody to tell, writers are let off after this.
 constexpr std::int64_t idle_ns = 5 * second_ns;
-constexpr std::chrono::milliseconds first_pause = 20ms;
-constexpr std::chrono::milliseconds longest_pause = 1s;
+constexpr std::chrono::milliseconds first_reconnect_pause = 20ms;
+constexpr std::chrono::milliseconds longest_reconnect_pause = 1s;
 
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -127,7 +127,7 @@ void Watches::lose_connection() {
   was_lost_ = was_lost_ || known_from_.has_value();
   known_from_.reset();
   recent_.clear();
-  pause_ = std::clamp(pause_ * 2, first_pause, longest_pause);
+  pause_ = std::clamp(pause_ * 2, first_reconnect_pause, longest_reconnect_pause);
   retry_at_ = boot_ns() + std::chrono::nanoseconds{pause_}.count();
 }
 

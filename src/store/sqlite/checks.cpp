@@ -11,16 +11,11 @@
 #include <string_view>
 #include <system_error>
 
+#include "store/sqlite/refusal.hpp"
 #include "store/sqlite/views.hpp"
 
 namespace tenure::sqlite {
 namespace {
-
-[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
-  throw StoreError("'" + path.string() + "' " + why);
-}
-
-std::string text_of(int error) { return std::generic_category().message(error); }
 
 using FileSystems = std::map<std::uint64_t, std::string_view>;
 

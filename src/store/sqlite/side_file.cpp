@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "store/session_entry.hpp"
+#include "store/sqlite/refusal.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::sqlite {
@@ -22,12 +23,6 @@ namespace {
 constexpr std::array<char, 8> magic = {'t', 'e', 'n', 'u', 'r', 'e', '\r', '\n'};
 constexpr std::uint32_t layout_version = 1;
 constexpr int most_turns = 8;
-
-[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
-  throw StoreError("'" + path.string() + "' " + why);
-}
-
-std::string text_of(int error) { return std::generic_category().message(error); }
 
 constexpr std::int64_t crowd_lasts_ns = 50'000'000;
 
