@@ -96,7 +96,16 @@ NetworkMuseum::Left NetworkMuseum::sessions() const {
 }
 
 void NetworkMuseum::until_waiting(const Process& observing, std::size_t count) {
-  while (number_of(observing.ask("waiting")) != count) std::this_thread::sleep_for(1ms);
+  const auto limit = std::chrono::steady_clock::now() + 60s;
+  for (;;) {
+    const std::size_t waiting = number_of(observing.ask("waiting"));
+    if (waiting == count) return;
+    if (std::chrono::steady_clock::now() > limit) {
+      throw Error(std::to_string(waiting) + " wait instead of " + std::to_string(count) + ", of " +
+                  observing.ask("count /") + " tickets");
+    }
+    std::this_thread::sleep_for(1ms);
+  }
 }
 
 std::string PostgresMuseum::sql(const std::string& text) const {
