@@ -1,26 +1,39 @@
 #!/usr/bin/env bash
-# Installs what the build needs and the machine lacks. Debian 12. When nothing is missing it does
-# nothing and needs no network and no rights.
+# Installs what is missing on this machine (Debian 12). When nothing is missing it does nothing and
+# needs no network and no rights.
+#   bootstrap.sh program   what the library and the program need
+#   bootstrap.sh module    and the etcd module
+#   bootstrap.sh all       and tests, benchmarks and checks
 set -euo pipefail
 
 packages=(
-  clang-19 clang-tidy-19 clang-format-19 llvm-19  # the compiler, the checks, the coverage reports
-  libclang-rt-19-dev                              # sanitizers and libFuzzer
-  g++                                             # the second compiler, and the standard library
-  cmake ninja-build make ccache git python3 pkg-config
-  libboost1.81-dev                                # Asio
-  nlohmann-json3-dev                              # what a session's entry says, for people
-  libtbb-dev                                      # rivals in the benchmarks
-  redis-server libhiredis-dev
-  libpq-dev postgresql                            # the store in a database, a server to try it,
-  pgbouncer                                       # and a pooler in front of it
-  libsqlite3-dev                                  # the store in a file
-  libgrpc++-dev libprotobuf-dev                   # the store in an etcd cluster,
-  protobuf-compiler protobuf-compiler-grpc
-  etcd-server etcd-client openssl                 # and the servers and keys that its tests make,
-  iproute2                                        # on a network of their own
-  libgtest-dev librapidcheck-dev libfmt-dev libcli11-dev
+  clang-19                                        # the compiler,
+  g++                                             # its standard library; the second compiler
+  cmake ninja-build make
+  libsqlite3-dev libpq-dev                        # the stores in a file and in a database
+  nlohmann-json3-dev libfmt-dev libcli11-dev
 )
+module=(
+  libgrpc++-dev libprotobuf-dev                   # the store in an etcd cluster
+  protobuf-compiler protobuf-compiler-grpc
+)
+all=(
+  ccache git python3 pkg-config lld-19
+  clang-tidy-19 clang-format-19 llvm-19           # the checks, the coverage reports
+  libclang-rt-19-dev                              # sanitizers and libFuzzer
+  libgtest-dev librapidcheck-dev
+  libboost1.81-dev                                # Asio
+  postgresql pgbouncer                            # servers that the tests start,
+  etcd-server etcd-client openssl                 # and keys for them,
+  iproute2                                        # on a network of their own
+  libtbb-dev redis-server libhiredis-dev          # rivals in the benchmarks
+)
+case ${1:-all} in
+  program) ;;
+  module) packages+=("${module[@]}") ;;
+  all) packages+=("${module[@]}" "${all[@]}") ;;
+  *) echo "bootstrap: no such part: $1 (program, module or all)" >&2; exit 2 ;;
+esac
 
 if ! command -v dpkg-query >/dev/null; then
   echo "bootstrap: not a Debian system; provide these yourself: ${packages[*]}" >&2
@@ -28,9 +41,10 @@ if ! command -v dpkg-query >/dev/null; then
 fi
 
 missing=()
+format='${Package} ${db:Status-Status}\n'
+installed=$(dpkg-query -W -f="$format" "${packages[@]}" 2>/dev/null || true)
 for package in "${packages[@]}"; do
-  status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
-  [[ $status == installed ]] || missing+=("$package")
+  grep -qxF "$package installed" <<<"$installed" || missing+=("$package")
 done
 (( ${#missing[@]} )) || exit 0
 
@@ -39,8 +53,8 @@ if (( EUID != 0 )); then
   as_root=(sudo)
 fi
 echo "bootstrap: installing ${missing[*]}"
-# The benchmarks start their own servers. A package that starts its one takes a port, and fails
-# where there is no init system.
+# The tests start their own servers. A package that starts its one takes a port, and fails where
+# there is no init system.
 policy=/usr/sbin/policy-rc.d
 if [[ ! -e $policy ]]; then
   trap '"${as_root[@]}" rm -f "$policy"' EXIT

@@ -2,8 +2,8 @@
 # Runs a libFuzzer program of the asan tree.
 #   fuzz.sh PROGRAM SECONDS [libFuzzer options]
 #   fuzz.sh --all SECONDS       every program, one after the other; fails when one fails
-# What it learns stays in PROGRAM.corpus, what it breaks in PROGRAM.crash-*; PROGRAM.seeds holds the
-# first inputs, where the source has some. libFuzzer prints its seed: give it back as -seed=N.
+# What it learns stays in PROGRAM.corpus, what it breaks in PROGRAM.crash-*. libFuzzer prints its
+# seed: give it back as -seed=N.
 set -euo pipefail
 
 if [[ $1 == --all ]]; then
@@ -20,8 +20,6 @@ fi
 program=$1 seconds=$2
 shift 2
 mkdir -p "$program.corpus"
-inputs=("$program.corpus")
-[[ -d $program.seeds ]] && inputs+=("$program.seeds")
 # timeout: an input that takes ten seconds is a finding too.
 exec "$program" "$@" -max_total_time="$seconds" -timeout=10 -print_final_stats=1 \
-  -artifact_prefix="$program." "${inputs[@]}"
+  -artifact_prefix="$program." "$program.corpus"
