@@ -9,36 +9,44 @@ TORTURE_FAULTS ?= 100
 BENCH ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap run build test gcc asan tsan fuzz torture bench coverage format tidy
+.PHONY: help bootstrap run build check test gcc asan tsan fuzz torture bench coverage format tidy
 .PHONY: install clean
 
-# $(call tree,NAME): configure and build one tree. Configuring again takes half a second and picks
-# up new rooms; only its errors are shown. One job a core: clang takes up to a gigabyte for a test.
-configure = cmake --preset $(1) >/dev/null
-tree = $(call configure,$(1)) && cmake --build --preset $(1) -j "$$(nproc)"
-# Only what the dev tree's ctest runs out of a sanitizer tree.
-siblings = $(call configure,$(1)) && \
-	cmake --build --preset $(1) -j "$$(nproc)" --target tenure_sibling_programs
+# $(call configure,TREE[,OPTIONS]). Configuring again takes half a second and picks up new files;
+# only its errors are shown.
+configure = cmake --preset $(1) $(2) >/dev/null
+# $(call tree,TREE[,TARGETS]): configure a tree with everything in it and build it, or some targets.
+# One job per core: clang takes up to a gigabyte for a test.
+tree = $(call configure,$(1),-DTENURE_TESTS=ON) && \
+	cmake --build --preset $(1) -j "$$(nproc)" $(if $(2),--target $(2))
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | \
 	    while IFS='|' read -r name text; do printf 'make %-10s %s\n' "$$name" "$$text"; done
 
 bootstrap: ## Install what is missing (Debian 12); does nothing when all is there
-	@tools/bootstrap.sh
+	@tools/bootstrap.sh all
 
-run: build ## Build and show the demonstration
+run: ## Build the program, build/bin/tenure, and show the demonstration
+	@tools/bootstrap.sh program
+	@$(call configure,dev) && cmake --build --preset dev -j "$$(nproc)" --target tenure
 	build/bin/tenure demo
 
-build: bootstrap ## Build the dev tree; the program is build/bin/tenure
+build: bootstrap ## Build the dev tree: program, etcd module, tests, benchmarks, examples
 	@$(call tree,dev)
 
+check: bootstrap ## Run the quick tests of the dev tree, and say what was left out
+	@$(call tree,dev,tenure_check_programs)
+	@ctest --preset check
+	@echo "make check left out: servers, fault campaigns, sanitizers, fuzzers, benchmarks,"
+	@echo "clang-tidy, headers compiled alone, g++. make test and make gcc run them."
+
 test: build ## Run every test and check, with the sanitizers and a few seconds of fuzzing
-	@$(call siblings,tsan)
-	@$(call siblings,asan)
+	@$(call tree,tsan,tenure_sibling_programs)
+	@$(call tree,asan,tenure_sibling_programs)
 	@ctest --preset dev
 
-gcc: bootstrap ## Build with g++ 12 and run the tests
+gcc: bootstrap ## Build with g++ 12 and run the tests, but for the fault campaigns
 	@$(call tree,gcc)
 	@ctest --preset gcc
 
@@ -46,12 +54,12 @@ asan: bootstrap ## Run all tests under the address and undefined sanitizers
 	@$(call tree,asan)
 	@ctest --preset asan
 
-tsan: bootstrap ## Run the concurrent tests under the thread sanitizer
+tsan: bootstrap ## Run all tests under the thread sanitizer
 	@$(call tree,tsan)
 	@ctest --preset tsan
 
 fuzz: bootstrap ## Run each fuzzer for FUZZ_SECONDS (60)
-	@$(call siblings,asan)
+	@$(call tree,asan,tenure_sibling_programs)
 	@tools/fuzz.sh --all "$(FUZZ_SECONDS)"
 
 torture: build ## Kill processes and servers at random, and judge; TORTURE_RUNS (10) of 30 s each
@@ -76,11 +84,14 @@ format: bootstrap ## Format all C++ files in place
 	@tools/check_format.sh --fix
 
 tidy: bootstrap ## Run clang-tidy with its static analyser (make test has it without)
-	@$(call configure,dev)
+	@$(call configure,dev,-DTENURE_TESTS=ON)
+	@$(call configure,tsan,-DTENURE_TESTS=ON)
 	@tools/tidy.sh --deep
 
-install: bootstrap ## Install library and program under PREFIX (/usr/local)
-	@$(call tree,release)
+install: ## Install library, program and etcd module under PREFIX (/usr/local)
+	@tools/bootstrap.sh module
+	@$(call configure,release,-DTENURE_ETCD=ON)
+	@cmake --build --preset release -j "$$(nproc)" --target tenure_installed
 	@cmake --install build/release --prefix "$(PREFIX)"
 
 clean: ## Remove everything built

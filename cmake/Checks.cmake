@@ -2,33 +2,29 @@
 # the compiler, so only the dev tree has them.
 
 if(TENURE_TREE MATCHES "^(dev|gcc)$")
-  # Built with the rest already: here ninja finds nothing to do, or ctest says which header fails.
-  # Alone, because two ninjas in one tree would fight.
-  add_test(NAME headers.alone COMMAND "${CMAKE_COMMAND}" --build "${PROJECT_BINARY_DIR}"
-    --target all_verify_interface_header_sets)
-  set_tests_properties(headers.alone PROPERTIES RUN_SERIAL ON TIMEOUT 600)
+  tenure_entry(install.consumer server 300
+    "${PROJECT_SOURCE_DIR}/tests/install/run.sh" "${PROJECT_BINARY_DIR}")
 
-  add_test(NAME install.consumer
-    COMMAND "${PROJECT_SOURCE_DIR}/tests/install/run.sh" "${PROJECT_BINARY_DIR}")
-  set_tests_properties(install.consumer PROPERTIES TIMEOUT 300)
-endif()
-
-# Only the module has gRPC: it takes 10 ms of every start of a program that links it.
-if(TENURE_TREE MATCHES "^(dev|gcc)$")
-  add_test(NAME program.links_no_grpc COMMAND bash -c
+  # Only the module has gRPC: it takes 10 ms of every start of a program that links it.
+  tenure_entry(program.links_no_grpc "" 60 bash -c
     "! ldd \"$0\" | grep -iE 'grpc|protobuf' && ldd \"$1\" | grep -q libgrpc"
     $<TARGET_FILE:tenure> $<TARGET_FILE:tenure_etcd>)
 endif()
 
 if(TENURE_TREE STREQUAL dev)
+  # Built with the rest already: here ninja finds nothing to do, or ctest says which header fails.
+  # Alone, because two ninjas in one tree would fight.
+  tenure_entry(headers.alone tidy 600 "${CMAKE_COMMAND}" --build "${PROJECT_BINARY_DIR}"
+    --target all_verify_interface_header_sets)
+  set_tests_properties(headers.alone PROPERTIES RUN_SERIAL ON)
+
   set(tools "${PROJECT_SOURCE_DIR}/tools")
-  add_test(NAME check.includes COMMAND python3 "${tools}/check_includes.py")
-  add_test(NAME check.includes.self_test COMMAND python3 "${tools}/check_includes.py" --self-test)
-  add_test(NAME check.readme COMMAND python3 "${tools}/check_readme.py")
-  add_test(NAME check.style COMMAND python3 "${tools}/check_style.py")
-  add_test(NAME check.format COMMAND "${tools}/check_format.sh")
-  add_test(NAME check.tidy COMMAND "${tools}/tidy.sh")
-  # PROCESSORS: tidy starts two at a time itself.
-  # First, or it is left for the end: two processors are hardly ever free at once.
-  set_tests_properties(check.tidy PROPERTIES COST 1000 PROCESSORS 2 TIMEOUT 3000)
+  tenure_entry(check.includes "" 60 python3 "${tools}/check_includes.py")
+  tenure_entry(check.includes.self_test "" 60 python3 "${tools}/check_includes.py" --self-test)
+  tenure_entry(check.readme "" 60 python3 "${tools}/check_readme.py")
+  tenure_entry(check.style "" 60 python3 "${tools}/check_style.py")
+  tenure_entry(check.format "" 120 "${tools}/check_format.sh")
+  tenure_entry(check.tidy tidy 3000 "${tools}/tidy.sh")
+  # It reads two pieces at a time. Alone at the beginning: four slots are hardly ever free at once.
+  set_tests_properties(check.tidy PROPERTIES COST 1000 PROCESSORS 4)
 endif()

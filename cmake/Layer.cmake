@@ -1,57 +1,89 @@
-# The library itself: one target a layer.
+# The library and the program: one target per room.
 
-# tenure_layer(core HEADERS tenure/path.hpp ... [SOURCES path.cpp ...] [DEPENDS base ...]
-#              [LIBRARIES SQLite::SQLite3 ...])
-#
-# Makes tenure::core, a static library, or an interface one where there are no SOURCES. HEADERS are
-# public ones, relative to include/. SOURCES are relative to the room, and find private headers from
-# src/ (#include "core/rule.hpp"). DEPENDS names lower layers; their users inherit them. LIBRARIES
-# are others' and only for the sources; users link them, so tenureConfig.cmake must find them too.
-function(tenure_layer name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;SOURCES;DEPENDS;LIBRARIES")
-  _tenure_check_arguments(tenure_layer)
-  set(target tenure_${name})
+# tenure_files(VARIABLE PATTERN DIRECTORY...): the files of these directories that match.
+function(tenure_files variable pattern)
+  set(all)
+  foreach(directory IN LISTS ARGN)
+    get_filename_component(directory "${directory}" ABSOLUTE)
+    file(GLOB found CONFIGURE_DEPENDS "${directory}/${pattern}")
+    list(APPEND all ${found})
+  endforeach()
+  set(${variable} ${all} PARENT_SCOPE)
+endfunction()
 
-  if(arg_SOURCES)
-    add_library(${target} STATIC ${arg_SOURCES})
-    target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src")
-    # A plug-in may carry its own copy.
-    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-    set_property(GLOBAL APPEND PROPERTY tenure_static_libraries ${target})
-    set(scope PUBLIC)
-  else()
-    add_library(${target} INTERFACE)
-    set(scope INTERFACE)
+# tenure_sources(VARIABLE DIRECTORY...): the C++ files of these directories, less those of tests,
+# benchmarks and fuzzers.
+function(tenure_sources variable)
+  tenure_files(all *.cpp ${ARGN})
+  list(FILTER all EXCLUDE REGEX "_(test|bench|fuzz)\\.cpp$")
+  set(${variable} ${all} PARENT_SCOPE)
+endfunction()
+
+# tenure_product_code(TARGET): how the library, the program and the module are compiled: a room in
+# one piece, or each file with a precompiled header.
+function(tenure_product_code target)
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src")
+  if(TENURE_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+    # A local name may be that of a constant in another file. The dev tree has this warning.
+    target_compile_options(${target} PRIVATE -Wno-shadow)
+  elseif(TARGET tenure_pch)
+    target_precompile_headers(${target} REUSE_FROM tenure_pch)
   endif()
+endfunction()
+
+if(TENURE_TREE STREQUAL dev)
+  add_library(tenure_pch OBJECT "${PROJECT_SOURCE_DIR}/cmake/pch.cpp")
+  target_precompile_headers(tenure_pch PRIVATE "${PROJECT_SOURCE_DIR}/cmake/pch.hpp")
+endif()
+
+# tenure_layer(core HEADERS tenure/path.hpp ... [FROM directory ...] [SOURCES file.cpp ...]
+#              [DEPENDS base ...] [LIBRARIES SQLite::SQLite3 ...])
+#
+# Makes tenure::core, a static library, out of every C++ file of the room, or of the directories
+# FROM, and of SOURCES. HEADERS are public ones, relative to include/. Sources find private headers
+# from src/ (#include "core/rule.hpp"). DEPENDS names lower layers; their users inherit them.
+# LIBRARIES are others' and only for the sources; users link them, so tenureConfig.cmake must find
+# them too.
+function(tenure_layer name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;FROM;SOURCES;DEPENDS;LIBRARIES")
+  _tenure_check_arguments(tenure_layer)
+  if(NOT arg_FROM)
+    set(arg_FROM .)
+  endif()
+  tenure_sources(sources ${arg_FROM})
+  set(target tenure_${name})
+  add_library(${target} STATIC ${sources} ${arg_SOURCES})
   add_library(tenure::${name} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
+  tenure_product_code(${target})
+  set_property(GLOBAL APPEND PROPERTY tenure_static_libraries ${target})
 
   list(TRANSFORM arg_HEADERS PREPEND "${PROJECT_SOURCE_DIR}/include/")
-  target_sources(${target} ${scope}
+  target_sources(${target} PUBLIC
     FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${arg_HEADERS})
   list(TRANSFORM arg_DEPENDS PREPEND tenure::)
-  target_link_libraries(${target} ${scope} ${arg_DEPENDS} Threads::Threads)
-  if(arg_LIBRARIES)
-    target_link_libraries(${target} PRIVATE ${arg_LIBRARIES})
-  endif()
-  target_compile_features(${target} ${scope} cxx_std_23)
+  target_link_libraries(${target} PUBLIC ${arg_DEPENDS} Threads::Threads PRIVATE ${arg_LIBRARIES})
+  target_compile_features(${target} PUBLIC cxx_std_23)
 
   target_link_libraries(tenure_all INTERFACE ${target})
   add_dependencies(tenure_installed ${target})
   install(TARGETS ${target} EXPORT tenure FILE_SET HEADERS)
 endfunction()
 
-# tenure_program(tenure SOURCES main.cpp ... LINK tenure::space ...)
+# tenure_program(tenure LINK tenure::space ...)
 #
-# A program for people, in <tree>/bin (build/bin in the dev tree), installed with the library. It
-# looks for modules relative to itself, in the tree as in the prefix. The install step must not
-# change the RUNPATH: to make room for that, CMake puts an empty element, which means the current
-# directory, into the RUNPATH of the program in the tree.
+# A program for people, out of every C++ file of the room, in <tree>/bin (build/bin in the dev
+# tree), installed with the library. It looks for modules relative to itself, in the tree as in the
+# prefix. The install step must not change the RUNPATH: to make room for that, CMake puts an empty
+# element, which means the current directory, into the RUNPATH of the program in the tree.
 function(tenure_program name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LINK")
   _tenure_check_arguments(tenure_program)
-  add_executable(${name} ${arg_SOURCES})
-  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
+  tenure_sources(sources .)
+  add_executable(${name} ${sources})
+  tenure_product_code(${name})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE ${arg_LINK})
   file(RELATIVE_PATH modules "/${CMAKE_INSTALL_BINDIR}" "/${tenure_module_dir}")
   set_target_properties(${name} PROPERTIES

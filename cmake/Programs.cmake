@@ -1,6 +1,17 @@
 # The programs that try, attack, measure and show the library. Each kind has a fixed directory in
-# its tree (<tree>/tests/core_test, <tree>/fuzz/path_fuzz, ...), so that the dev tree can run what
+# its tree (<tree>/tests/unit_test, <tree>/fuzz/path_fuzz, ...), so that the dev tree can run what
 # the sanitizer trees built, and the tools need no list of programs.
+#
+# Each ctest entry beside the quick ones has a label, by which `make check` and `make gcc` leave it
+# out: server, campaign, sanitizer, fuzz, bench, tidy.
+
+if(NOT TENURE_TESTS)
+  # Rooms may declare their tests; without TENURE_TESTS that does nothing.
+  foreach(function IN ITEMS tenure_test tenure_unit_tests tenure_run tenure_script)
+    cmake_language(EVAL CODE "function(${function})\nendfunction()")
+  endforeach()
+  return()
+endif()
 
 include(GoogleTest)
 find_package(GTest REQUIRED)
@@ -8,89 +19,194 @@ find_package(rapidcheck REQUIRED)
 
 # What the dev tree's ctest runs out of a sanitizer tree; `make test` builds only this there.
 add_custom_target(tenure_sibling_programs)
+# What `make check` builds: all but benchmarks.
+add_custom_target(tenure_check_programs)
+
+# Tests, benchmarks and examples are all compiled alike, and share a precompiled header. Only the
+# release tree measures, so only there benchmarks are optimised.
+if(NOT TENURE_TREE STREQUAL release)
+  add_library(tenure_test_pch OBJECT "${PROJECT_SOURCE_DIR}/cmake/pch.cpp")
+  target_compile_options(tenure_test_pch PRIVATE ${TENURE_TEST_FLAGS})
+  target_link_libraries(tenure_test_pch PRIVATE GTest::gtest rapidcheck Threads::Threads)
+  target_precompile_headers(tenure_test_pch PRIVATE
+    "${PROJECT_SOURCE_DIR}/cmake/pch.hpp" <gtest/gtest.h> <rapidcheck.h>)
+endif()
+
+# tenure_test_code(TARGET): how code that is not the product is compiled.
+function(tenure_test_code target)
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
+  if(TARGET tenure_test_pch)
+    target_compile_options(${target} PRIVATE ${TENURE_TEST_FLAGS})
+    target_precompile_headers(${target} REUSE_FROM tenure_test_pch)
+    target_link_libraries(${target} PRIVATE GTest::gtest rapidcheck)
+  endif()
+endfunction()
 
 # Adds the executable, in `all` where this tree builds its kind. Sets tenure_in_tree for the caller.
 function(_tenure_program name kind directory)
   cmake_parse_arguments(PARSE_ARGV 3 program "" "" "SOURCES;LINK")
   add_executable(${name} ${program_SOURCES})
-  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
+  tenure_test_code(${name})
   target_link_libraries(${name} PRIVATE ${program_LINK} Threads::Threads)
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/${directory}")
   if(kind IN_LIST TENURE_KINDS)
     set(tenure_in_tree ON PARENT_SCOPE)
+    if(NOT kind STREQUAL bench)
+      add_dependencies(tenure_check_programs ${name})
+    endif()
   else()
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
     set(tenure_in_tree OFF PARENT_SCOPE)
   endif()
 endfunction()
 
-# tenure_test(core_test SOURCES path_test.cpp ... LINK tenure::core [RAPIDCHECK] [CONCURRENT]
-#             [WHOLE])
-#
-# A gtest program; each of its cases is a ctest entry. RAPIDCHECK links that library. CONCURRENT is
-# for a program with threads in it: the dev tree also runs all of it as tsan.<name> and asan.<name>.
-# WHOLE is for one that starts a server for all of its cases: they are one ctest entry.
-function(tenure_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "RAPIDCHECK;CONCURRENT;WHOLE" "FILTER" "SOURCES;LINK")
-  _tenure_check_arguments(tenure_test)
-  set(kind test)
-  if(arg_CONCURRENT)
-    set(kind concurrent_test)
+# tenure_entry(NAME LABEL SECONDS COMMAND...): a ctest entry with the environment of all tests.
+# ctest starts four at a time, those that take longest first. Campaigns and servers mostly wait;
+# sanitizers and fuzzers keep a core busy, so each counts for two.
+function(tenure_entry name label timeout)
+  add_test(NAME ${name} COMMAND ${ARGN})
+  set_tests_properties(${name} PROPERTIES
+    TIMEOUT ${timeout} ENVIRONMENT "${TENURE_TEST_ENVIRONMENT}")
+  if(label)
+    set_tests_properties(${name} PROPERTIES LABELS "${label}" COST 100)
   endif()
-  _tenure_program(${name} ${kind} tests
-    SOURCES ${arg_SOURCES}
-    LINK ${arg_LINK} GTest::gtest_main $<$<BOOL:${arg_RAPIDCHECK}>:rapidcheck>)
-
-  if(tenure_in_tree AND arg_WHOLE)
-    if(NOT arg_FILTER)
-      set(arg_FILTER *)
-    endif()
-    add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 --gtest_filter=${arg_FILTER})
-    set_tests_properties(${name} PROPERTIES
-      TIMEOUT 900 ENVIRONMENT "${TENURE_SANITIZER_ENVIRONMENT}")
-  elseif(tenure_in_tree)
-    gtest_discover_tests(${name}
-      DISCOVERY_TIMEOUT 60
-      PROPERTIES TIMEOUT 120 ENVIRONMENT "${TENURE_SANITIZER_ENVIRONMENT}")
-  endif()
-  if(arg_CONCURRENT)
-    add_dependencies(tenure_sibling_programs ${name})
-    if(TENURE_TREE STREQUAL dev)
-      add_test(NAME tsan.${name} COMMAND "${TENURE_TSAN_TREE}/tests/${name}" --gtest_brief=1)
-      add_test(NAME asan.${name} COMMAND "${TENURE_ASAN_TREE}/tests/${name}" --gtest_brief=1)
-      set_tests_properties(tsan.${name} asan.${name} PROPERTIES
-        TIMEOUT 1200 ENVIRONMENT "${TENURE_SANITIZER_ENVIRONMENT}")
-    endif()
+  if(label MATCHES "^(campaign|server)$")
+    set_tests_properties(${name} PROPERTIES COST 200)
+  elseif(label MATCHES "^(sanitizer|fuzz)$")
+    set_tests_properties(${name} PROPERTIES PROCESSORS 2)
   endif()
 endfunction()
 
-# tenure_fuzz(path_fuzz SOURCES path_fuzz.cpp LINK tenure::core [CORPUS directory])
+# tenure_run(unit_test spaces.postgres [FILTER f] [ENVIRONMENT A=b ...] [LABEL server]
+#            [SANITIZE asan tsan] [SHARDS n] [IN_TREE])
 #
-# A libFuzzer program of the asan tree. The dev tree's ctest runs it for five seconds, `make fuzz`
-# for longer. CORPUS is a directory of first inputs, relative to the room; it is only read.
+# Runs a gtest program as a whole, as one ctest entry. SANITIZE names the trees whose build of the
+# program the dev tree runs too, as asan.<entry> and tsan.<entry>, in SHARDS pieces. With ONLY the
+# program of this tree is not run.
+function(tenure_run program entry)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "ONLY" "FILTER;LABEL;SHARDS" "ENVIRONMENT;SANITIZE")
+  set(name ${entry})
+  _tenure_check_arguments(tenure_run)
+  set(arguments --gtest_brief=1)
+  if(arg_FILTER)
+    list(APPEND arguments "--gtest_filter=${arg_FILTER}")
+  endif()
+  set(entries)
+  if(test IN_LIST TENURE_KINDS AND NOT arg_ONLY)
+    tenure_entry(${entry} "${arg_LABEL}" 900 ${program} ${arguments})
+    list(APPEND entries ${entry})
+  endif()
+  if(TENURE_TREE IN_LIST arg_SANITIZE)
+    add_dependencies(tenure_sibling_programs ${program})
+  endif()
+  if(NOT arg_SHARDS)
+    set(arg_SHARDS 1)
+  endif()
+  if(TENURE_TREE STREQUAL dev)
+    foreach(tree IN LISTS arg_SANITIZE)
+      string(TOUPPER ${tree} upper)
+      foreach(shard RANGE 1 ${arg_SHARDS})
+        math(EXPR index "${shard} - 1")
+        set(one ${tree}.${entry}.${shard})
+        tenure_entry(${one} sanitizer 1200
+          "${TENURE_${upper}_TREE}/tests/${program}" ${arguments})
+        set_property(TEST ${one} APPEND PROPERTY ENVIRONMENT
+          GTEST_TOTAL_SHARDS=${arg_SHARDS} GTEST_SHARD_INDEX=${index})
+        list(APPEND entries ${one})
+      endforeach()
+    endforeach()
+  endif()
+  if(entries AND arg_ENVIRONMENT)
+    set_property(TEST ${entries} APPEND PROPERTY ENVIRONMENT ${arg_ENVIRONMENT})
+  endif()
+endfunction()
+
+# tenure_test(core_test [FROM directory ...] [SOURCES x_test.cpp ...] [LINK tenure::core ...]
+#             [LABEL server] [WHOLE] [FILTER f] [SANITIZE asan tsan] [SHARDS n])
+#
+# A gtest program out of every x_test.cpp in the directories FROM, and of SOURCES. Each case is a
+# ctest entry; with WHOLE or a LABEL (server, campaign) all of them are one. For the rest see
+# tenure_run.
+function(tenure_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "WHOLE" "LABEL;FILTER;SHARDS" "FROM;SOURCES;LINK;SANITIZE")
+  _tenure_check_arguments(tenure_test)
+  tenure_files(sources *_test.cpp ${arg_FROM})
+  _tenure_program(${name} test tests SOURCES ${sources} ${arg_SOURCES}
+    LINK ${arg_LINK} GTest::gtest_main)
+  set(only)
+  if(NOT (arg_WHOLE OR arg_LABEL))
+    set(only ONLY)
+    if(tenure_in_tree)
+      gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
+        PROPERTIES TIMEOUT 120 ENVIRONMENT "${TENURE_TEST_ENVIRONMENT}")
+    endif()
+  endif()
+  tenure_run(${name} ${name} ${only} FILTER "${arg_FILTER}" LABEL "${arg_LABEL}"
+    SHARDS "${arg_SHARDS}" SANITIZE ${arg_SANITIZE})
+endfunction()
+
+# tenure_unit_tests([FROM directory ...] [SOURCES ...] [LINK ...] [OPTIMIZED x_test.cpp ...]
+#                   [EXCEPT x_test.cpp ...])
+#
+# Adds a room's tests to unit_test, the one program for all tests that need neither servers nor
+# processes of their own.
+function(tenure_unit_tests)
+  set(name unit_test)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "" "FROM;SOURCES;LINK;OPTIMIZED;EXCEPT")
+  _tenure_check_arguments(tenure_unit_tests)
+  if(NOT arg_FROM AND NOT arg_SOURCES)
+    set(arg_FROM .)
+  endif()
+  tenure_files(sources *_test.cpp ${arg_FROM})
+  list(TRANSFORM arg_EXCEPT PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
+  if(arg_EXCEPT)
+    list(REMOVE_ITEM sources ${arg_EXCEPT})
+  endif()
+  # Names are relative to the room, not to the program's directory.
+  list(TRANSFORM arg_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
+  target_sources(unit_test PRIVATE ${sources} ${arg_SOURCES})
+  target_link_libraries(unit_test PRIVATE ${arg_LINK})
+  foreach(source IN LISTS arg_OPTIMIZED)
+    set_source_files_properties("${source}" TARGET_DIRECTORY unit_test PROPERTIES
+      COMPILE_OPTIONS -O2 SKIP_PRECOMPILE_HEADERS ON)
+  endforeach()
+endfunction()
+
+# tenure_script(NAME LABEL FILE CASE PROGRAM): a case of a Python test of a program.
+function(tenure_script name label file case program)
+  if(test IN_LIST TENURE_KINDS)
+    tenure_entry(${name} "${label}" 300
+      "${file}" ${case} $<TARGET_FILE:${program}>)
+  endif()
+endfunction()
+
+# tenure_tool(stress tests/stress SOURCES stress.cpp LINK ...): a program that tests run, in that
+# directory of the tree.
+function(tenure_tool name directory)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;LINK")
+  _tenure_check_arguments(tenure_tool)
+  _tenure_program(${name} test ${directory} SOURCES ${arg_SOURCES} LINK ${arg_LINK})
+endfunction()
+
+# tenure_fuzz(path_fuzz LINK tenure::core [SOURCES more.cpp])
+#
+# A libFuzzer program of the asan tree, out of path_fuzz.cpp. The dev tree's ctest runs it for five
+# seconds, `make fuzz` for longer.
 function(tenure_fuzz name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "CORPUS" "SOURCES;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
   _tenure_check_arguments(tenure_fuzz)
-  _tenure_program(${name} fuzz fuzz SOURCES ${arg_SOURCES} LINK ${arg_LINK})
-  target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
+  _tenure_program(${name} fuzz fuzz SOURCES ${name}.cpp ${arg_SOURCES} LINK ${arg_LINK})
+  target_compile_options(${name} PRIVATE -O1 -fsanitize=fuzzer)
+  set_target_properties(${name} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   if(tenure_in_tree)
     add_dependencies(tenure_sibling_programs ${name})
   endif()
-
-  if(tenure_in_tree AND arg_CORPUS)
-    # tools/fuzz.sh looks for the first inputs beside the program.
-    file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/fuzz")
-    file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}/${arg_CORPUS}"
-      "${PROJECT_BINARY_DIR}/fuzz/${name}.seeds" SYMBOLIC)
-  endif()
   if(tenure_in_tree OR TENURE_TREE STREQUAL dev)
     # A fixed seed: a test that fails today must not pass tomorrow by luck.
-    add_test(NAME fuzz.${name}
-      COMMAND "${PROJECT_SOURCE_DIR}/tools/fuzz.sh" "${TENURE_ASAN_TREE}/fuzz/${name}" 5 -seed=1)
-    set_tests_properties(fuzz.${name} PROPERTIES
-      TIMEOUT 60 ENVIRONMENT "${TENURE_SANITIZER_ENVIRONMENT}")
+    tenure_entry(fuzz.${name} fuzz 60
+      "${PROJECT_SOURCE_DIR}/tools/fuzz.sh" "${TENURE_ASAN_TREE}/fuzz/${name}" 5 -seed=1)
   endif()
 endfunction()
 
@@ -104,28 +220,26 @@ function(tenure_bench name)
   _tenure_check_arguments(tenure_bench)
   _tenure_program(${name} bench bench SOURCES ${arg_SOURCES} LINK ${arg_LINK})
   if(tenure_in_tree)
-    add_test(NAME bench.${name} COMMAND ${name} --smoke)
-    set_tests_properties(bench.${name} PROPERTIES
-      TIMEOUT 120 ENVIRONMENT "${TENURE_SANITIZER_ENVIRONMENT}")
+    tenure_entry(bench.${name} bench 120 ${name} --smoke)
   endif()
 endfunction()
 
-# tenure_example(book SOURCES book.cpp LINK tenure::tenure [EXPECT book.txt])
-#
-# A program to read. ctest runs it; with EXPECT its output must be that file, to the byte.
+# tenure_example(book): a program to read, book.cpp. ctest runs it; its output must be book.txt, to
+# the byte.
 function(tenure_example name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXPECT" "SOURCES;LINK")
-  _tenure_check_arguments(tenure_example)
-  _tenure_program(${name} example examples SOURCES ${arg_SOURCES} LINK ${arg_LINK})
+  _tenure_program(${name} example examples SOURCES ${name}.cpp LINK tenure::tenure)
   if(tenure_in_tree)
-    if(arg_EXPECT)
-      add_test(NAME example.${name} COMMAND bash -c
-        "set -o pipefail; \"$0\" | diff -u --label expected --label printed \"$1\" -"
-        $<TARGET_FILE:${name}> "${CMAKE_CURRENT_SOURCE_DIR}/${arg_EXPECT}")
-    else()
-      add_test(NAME example.${name} COMMAND ${name})
-    endif()
-    set_tests_properties(example.${name} PROPERTIES
-      TIMEOUT 60 ENVIRONMENT "${TENURE_SANITIZER_ENVIRONMENT}")
+    tenure_entry(example.${name} "" 60 bash -c
+      "set -o pipefail; \"$0\" | diff -u --label expected --label printed \"$1\" -"
+      $<TARGET_FILE:${name}> "${CMAKE_CURRENT_SOURCE_DIR}/${name}.txt")
   endif()
 endfunction()
+
+# The program of tenure_unit_tests.
+_tenure_program(unit_test test tests SOURCES LINK tenure::tenure GTest::gtest_main)
+if(test IN_LIST TENURE_KINDS)
+  gtest_discover_tests(unit_test DISCOVERY_TIMEOUT 60
+    PROPERTIES TIMEOUT 120 ENVIRONMENT "${TENURE_TEST_ENVIRONMENT}")
+endif()
+# The exhaustive walks are single-threaded and long.
+tenure_run(unit_test unit_test ONLY FILTER -RuleExhaustive* SHARDS 4 SANITIZE asan tsan)

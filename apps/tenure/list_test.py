@@ -11,7 +11,7 @@ import signal
 from harness import children, finish, is_running, main, minder_of, wait_for
 
 
-def crowd(space):
+def _crowd(space):
     """A reader above two that wait, and one beside them."""
     holders = [space.hold("book", "--shared", "--label", "index"), space.hold("magazine/7")]
     holders.append(space.start("run", "book/3", "--quiet", "--label", "edit", "--", "true"))
@@ -22,7 +22,7 @@ def crowd(space):
 
 
 def ls(space):
-    holders = crowd(space)
+    holders = _crowd(space)
     status, out, error = space.do("ls")
     assert (status, error) == (0, ""), error
     lines = out.splitlines()
@@ -42,7 +42,7 @@ def ls(space):
 
 
 def as_json(space):
-    holders = crowd(space)
+    holders = _crowd(space)
     documents = [json.loads(space.do(command, "--json")[1]) for command in ("ls", "tree")]
     assert documents[0]["tickets"] == documents[1]["tickets"]
     document = documents[0]
@@ -70,7 +70,7 @@ def as_json(space):
 
 
 def tree(space):
-    crowd(space)
+    _crowd(space)
     status, out, error = space.do("tree")
     assert (status, error) == (0, ""), error
     shape = [re.sub(r": .*", "", line) for line in out.splitlines()]
@@ -87,7 +87,7 @@ def tree(space):
 
 
 def show(space):
-    holders = crowd(space)
+    holders = _crowd(space)
     status, out, error = space.do("show", "book/3")
     assert (status, error) == (0, ""), error
     blocks = [block.splitlines() for block in out.split("\n\n")]
@@ -170,7 +170,7 @@ def watch_without_reader(space):
 
 
 def doctor(space):
-    crowd(space)
+    _crowd(space)
     status, out, error = space.do("doctor")
     assert (status, error) == (0, ""), (status, out, error)
     assert out.startswith(space.environment["TENURE_SPACE"] + "\n"), out

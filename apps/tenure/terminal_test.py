@@ -81,7 +81,7 @@ class Screen:
         return termios.tcgetattr(self.terminal)
 
 
-def shell(space):
+def _shell(space):
     screen = Screen(space, "bash", "--norc", "--noprofile", "-i", PS1="$ ", HISTFILE="")
     screen.see(r"\$ $")
     return screen
@@ -110,7 +110,7 @@ def parent(pid):
 def job_control(space):
     """Ctrl-Z, fg, Ctrl-C and input, as without the wrapper."""
     script = space.script("command", COMMAND)
-    screen = shell(space)
+    screen = _shell(space)
     pid = start(screen, f"{space.program} run a -- {script} input")
     wrapper = parent(parent(pid))
     assert os.getpgid(pid) == os.getpgid(wrapper)
@@ -133,7 +133,7 @@ def job_control(space):
 def stopped_again(space):
     """A fg that the wrapper is slow to pass on does not undo the Ctrl-Z after it."""
     script = space.script("command", COMMAND)
-    screen = shell(space)
+    screen = _shell(space)
     pid = start(screen, f"{space.program} run a -- {script} input")
     minder = parent(pid)
     wrapper = parent(minder)
@@ -160,7 +160,7 @@ def stopped_again(space):
 def killed_while_stopped(space):
     """The job ends, although it is stopped."""
     script = space.script("command", COMMAND)
-    screen = shell(space)
+    screen = _shell(space)
     pid = start(screen, f"{space.program} run a -- {script}")
     screen.type("\x1a")
     screen.see("Stopped")
@@ -175,7 +175,7 @@ def killed_while_stopped(space):
 def deaf_to_ctrl_z(space):
     """A command that does not stop keeps the terminal."""
     script = space.script("command", COMMAND)
-    screen = shell(space)
+    screen = _shell(space)
     start(screen, f"{space.program} run a -- {script} input deaf")
     screen.type("\x1ahello\n")
     screen.see(r"line=hello ints=0\.")
@@ -187,7 +187,7 @@ def deaf_to_ctrl_z(space):
 def background(space):
     """In the background, reading stops it; fg lets it go on."""
     script = space.script("command", COMMAND)
-    screen = shell(space)
+    screen = _shell(space)
     pid = start(screen, f"{space.program} run a -- {script} input &")
     wrapper = parent(parent(pid))
     wait_for("both to stop", lambda: (state_of(pid), state_of(wrapper)) == ("T", "T"))
@@ -202,7 +202,7 @@ def background(space):
 def redirected_input(space):
     """With other input the command has a group of its own, and the keys are passed on."""
     script = space.script("command", COMMAND)
-    screen = shell(space)
+    screen = _shell(space)
     pid = start(screen, f"{space.program} run a -- {script} < /dev/null")
     wrapper = parent(parent(pid))
     assert os.getpgid(pid) == pid
@@ -229,7 +229,7 @@ signal.pause()
 """)
     caller = space.file("caller")
     caller.write_text(f"{space.program} run a -- {family}\necho survived=$?.\n")
-    screen = shell(space)
+    screen = _shell(space)
     screen.type(f"sh {caller}\n")
     pid, child = map(int, screen.see(r"pids=(\d+),(\d+)\.").groups())
     wrapper = parent(parent(pid))
@@ -245,7 +245,7 @@ signal.pause()
 def terminal_closed(space):
     """Whoever closes the window ends the command."""
     script = space.script("command", COMMAND)
-    screen = shell(space)
+    screen = _shell(space)
     pid = start(screen, f"{space.program} run a -- {script}")
     os.close(screen.terminal)
     wait_for("the command to end", lambda: not is_running(pid))
@@ -278,7 +278,7 @@ def waiting_line_dumb(space):
 
 def interrupt_while_waiting(space):
     space.hold("a")
-    screen = shell(space)
+    screen = _shell(space)
     screen.type(f"{space.program} run a -- true\n")
     screen.see("waiting for a")
     screen.type("\x1a")
@@ -345,7 +345,7 @@ def narrow_list(space):
 def watch_in_background(space):
     """It does not draw over what others do."""
     space.do("run", "a", "--", "true")
-    screen = shell(space)
+    screen = _shell(space)
     screen.type(f"{space.program} watch &\n")
     pid = wait_for("the watch", lambda: children(screen.pid))[0]
     wait_for("it to stop", lambda: state_of(pid) == "T")
@@ -364,7 +364,7 @@ def watch(space):
     """Redrawn when something changes; q ends it, and the terminal is as before."""
     screen = Screen(space, space.program, "run", "warm-up", "--", "true")
     screen.end()
-    screen = shell(space)
+    screen = _shell(space)
     before = screen.settings()
     screen.type(f"{space.program} watch\n")
     screen.see(r"\x1b\[\?1049h[^§]*0 of 0 tickets")

@@ -1,22 +1,20 @@
-// any_space_test.hpp: the tests of lock semantics run in every kind of space alike.
+// any_space_test.hpp: the tests of lock semantics run in every kind of space alike. Those that need
+// a server are run apart, by TENURE_TEST_SPACES=postgres or etcd: the server is started once.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
 #include "tenure/space.hpp"
-#include "tests/kit/scratch.hpp"
-#ifdef TENURE_TEST_POSTGRES
-#include <memory>
-
-#include "tests/kit/postgres.hpp"
-#elifdef TENURE_TEST_ETCD
 #include "tests/kit/etcd.hpp"
-#endif
+#include "tests/kit/postgres.hpp"
+#include "tests/kit/scratch.hpp"
 
 namespace tenure {
 
@@ -26,13 +24,11 @@ class AnySpace : public ::testing::TestWithParam<std::string_view> {
   // A new space each time.
   [[nodiscard]] std::string new_url() {
     const std::string kind{GetParam()};
-#ifdef TENURE_TEST_POSTGRES
-    return schemas_.emplace_back(std::make_unique<kit::Schema>())->url();
-#elifdef TENURE_TEST_ETCD
-    return kit::Etcd::instance().url(kit::new_prefix());
-#endif
-    if (kind != "sqlite") return kind + ":";
-    return "sqlite:" + (directory_.path() / (std::to_string(++files_) + ".db")).string();
+    if (kind == "postgres") return schemas_.emplace_back(std::make_unique<kit::Schema>())->url();
+    if (kind == "etcd") return kit::Etcd::instance().url(kit::new_prefix());
+    if (kind == "sqlite")
+      return "sqlite:" + (directory_ / (std::to_string(++files_) + ".db")).string();
+    return kind + ":";
   }
   [[nodiscard]] Space open_new() { return open(new_url()); }
   [[nodiscard]] bool is_local() const { return GetParam() == "local"; }
@@ -44,22 +40,16 @@ class AnySpace : public ::testing::TestWithParam<std::string_view> {
  private:
   kit::TemporaryDirectory directory_;
   int files_ = 0;
-#ifdef TENURE_TEST_POSTGRES
   std::vector<std::unique_ptr<kit::Schema>> schemas_;
-#endif
 };
 
-// Those that need a server are tried by a program of their own, which starts it once.
-#ifdef TENURE_TEST_POSTGRES
-inline constexpr std::string_view all_spaces[] = {"postgres"};  // NOLINT(*-c-arrays)
-#elifdef TENURE_TEST_ETCD
-inline constexpr std::string_view all_spaces[] = {"etcd"};  // NOLINT(*-c-arrays)
-#else
-inline constexpr std::string_view all_spaces[] = {"local", "memory",
-                                                  "sqlite"};  // NOLINT(*-c-arrays)
-#endif
-#define TENURE_IN_ALL_SPACES(suite)                                    \
-  INSTANTIATE_TEST_SUITE_P(In, suite, ::testing::ValuesIn(all_spaces), \
+inline std::vector<std::string_view> all_spaces() {
+  const char* const chosen = std::getenv("TENURE_TEST_SPACES");  // NOLINT(concurrency-mt-unsafe)
+  if (chosen != nullptr) return {chosen};
+  return {"local", "memory", "sqlite"};
+}
+#define TENURE_IN_ALL_SPACES(suite)                                      \
+  INSTANTIATE_TEST_SUITE_P(In, suite, ::testing::ValuesIn(all_spaces()), \
                            [](const auto& kind) { return std::string{kind.param}; })
 
 }  // namespace tenure

@@ -1,0 +1,1 @@
+// A target that shares its precompiled header needs a source of its own.
