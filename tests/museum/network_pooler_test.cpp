@@ -94,8 +94,8 @@ TEST_F(PoolerMuseum, M29_AStoreBehindAPoolerSaysSo) {
     what.ranges.push_back(Range::key("a"));
     what.after = used->apply({}).revision;
     const auto watch = used->watch(std::move(what), [] {});
-    std::string said = "LISTEN, when somebody watches";
-    while (said.ends_with("when somebody watches")) {
+    std::string said = "LISTEN, as soon as there is a watch";
+    while (said.ends_with("as soon as there is a watch")) {
       std::map<std::string, std::string> facts;
       for (const auto& [name, value] : used->facts()) facts[name] = value;
       said = facts["pooler"] + ", " + facts["watch"];
@@ -105,7 +105,7 @@ TEST_F(PoolerMuseum, M29_AStoreBehindAPoolerSaysSo) {
   const Process behind{asking};
   const Process straight{asking};
   EXPECT_EQ(behind.ask(url()),
-            "yes, read once a second: a pooler is in between, so nothing is notified");
+            "yes, polling once a second, because a pooler does not pass notifications on");
   EXPECT_EQ(straight.ask(schema.url()), "no, LISTEN");
 }
 
