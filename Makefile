@@ -54,7 +54,7 @@ asan: bootstrap ## Run all tests under the address and undefined sanitizers
 	@$(call tree,asan)
 	@ctest --preset asan
 
-tsan: bootstrap ## Run all tests under the thread sanitizer
+tsan: bootstrap ## Run the tests with threads under the thread sanitizer
 	@$(call tree,tsan)
 	@ctest --preset tsan
 

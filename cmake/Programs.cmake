@@ -78,12 +78,20 @@ function(tenure_entry name label timeout)
   endif()
 endfunction()
 
+# The kind of a test that these sanitizers run: the tsan tree has no others.
+function(_tenure_test_kind variable)
+  set(${variable} test PARENT_SCOPE)
+  if(TENURE_TREE STREQUAL tsan AND tsan IN_LIST ARGN)
+    set(${variable} tsan_test PARENT_SCOPE)
+  endif()
+endfunction()
+
 # tenure_run(unit_test spaces.postgres [FILTER f] [ENVIRONMENT A=b ...] [LABEL server]
-#            [SANITIZE asan tsan] [SHARDS n] [IN_TREE])
+#            [SANITIZE asan tsan] [SHARDS n] [ONLY])
 #
 # Runs a gtest program as a whole, as one ctest entry. SANITIZE names the trees whose build of the
-# program the dev tree runs too, as asan.<entry> and tsan.<entry>, in SHARDS pieces. With ONLY the
-# program of this tree is not run.
+# program the dev tree runs too, as asan.<entry>.<n> and tsan.<entry>.<n>, in SHARDS pieces. With
+# ONLY the program of this tree is not run.
 function(tenure_run program entry)
   cmake_parse_arguments(PARSE_ARGV 2 arg "ONLY" "FILTER;LABEL;SHARDS" "ENVIRONMENT;SANITIZE")
   set(name ${entry})
@@ -93,7 +101,8 @@ function(tenure_run program entry)
     list(APPEND arguments "--gtest_filter=${arg_FILTER}")
   endif()
   set(entries)
-  if(test IN_LIST TENURE_KINDS AND NOT arg_ONLY)
+  _tenure_test_kind(kind ${arg_SANITIZE})
+  if(kind IN_LIST TENURE_KINDS AND NOT arg_ONLY)
     tenure_entry(${entry} "${arg_LABEL}" 900 ${program} ${arguments})
     list(APPEND entries ${entry})
   endif()
@@ -132,7 +141,8 @@ function(tenure_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "WHOLE" "LABEL;FILTER;SHARDS" "FROM;SOURCES;LINK;SANITIZE")
   _tenure_check_arguments(tenure_test)
   tenure_files(sources *_test.cpp ${arg_FROM})
-  _tenure_program(${name} test tests SOURCES ${sources} ${arg_SOURCES}
+  _tenure_test_kind(kind ${arg_SANITIZE})
+  _tenure_program(${name} ${kind} tests SOURCES ${sources} ${arg_SOURCES}
     LINK ${arg_LINK} GTest::gtest_main)
   set(only)
   if(NOT (arg_WHOLE OR arg_LABEL))
@@ -236,8 +246,9 @@ function(tenure_example name)
 endfunction()
 
 # The program of tenure_unit_tests.
-_tenure_program(unit_test test tests SOURCES LINK tenure::tenure GTest::gtest_main)
-if(test IN_LIST TENURE_KINDS)
+_tenure_test_kind(kind asan tsan)
+_tenure_program(unit_test ${kind} tests SOURCES LINK tenure::tenure GTest::gtest_main)
+if(kind IN_LIST TENURE_KINDS)
   gtest_discover_tests(unit_test DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT 120 ENVIRONMENT "${TENURE_TEST_ENVIRONMENT}")
 endif()

@@ -17,7 +17,7 @@ endif()
 set(tenure_kinds_dev      test bench example)
 set(tenure_kinds_release  bench)
 set(tenure_kinds_asan     test bench example fuzz)
-set(tenure_kinds_tsan     test)
+set(tenure_kinds_tsan     tsan_test)  # Only tests that the thread sanitizer can follow.
 set(tenure_kinds_gcc      test example)
 # No examples: profiles are merged by function name, and theirs for main() would displace the app's.
 set(tenure_kinds_coverage test)
