@@ -46,8 +46,7 @@ bool sleeps_by_the_wall_clock(const void* caller) noexcept {
   if (::dladdr(caller, &info) == 0 || info.dli_fname == nullptr) return false;
   const std::string_view path = info.dli_fname;
   const std::string_view file = path.substr(path.rfind('/') + 1);
-  return file.starts_with("libgpr.") || file.starts_with("libgrpc") ||
-         file.starts_with("libabsl_");
+  return file.starts_with("libgpr.") || file.starts_with("libgrpc") || file.starts_with("libabsl_");
 }
 
 std::int64_t moved(clockid_t clock, const void* caller) noexcept {
