@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <latch>
@@ -91,6 +92,22 @@ TEST_P(AnySpace, TokensOfOnePathIncrease) {
     EXPECT_GT(hold.token(), last);
     last = hold.token();
   }
+}
+
+// So many other paths that a local space forgets the first ones meanwhile.
+TEST_P(AnySpace, TokensIncreaseAfterANameWasForgotten) {
+  const Space space = open_new();
+  Token last;
+  for (int i = 0; i < (is_local() ? 1000 : 10); ++i) {
+    for (const char* child : {"1", "2", "3"}) {
+      const Hold hold = space.lock(book / Path::of(child));
+      last = std::max(last, hold.token());
+    }
+  }
+  // Names alone: children of one would carry the counters of all shards to each other.
+  for (int i = 0; i < (is_local() ? 10'000 : 100); ++i) static_cast<void>(space.lock(Path::of(i)));
+  const Hold whole = space.lock(book);
+  EXPECT_GT(whole.token(), last);
 }
 
 TEST_P(AnySpace, TakesPathsClaimsAndSeveralAtOnce) {
@@ -390,6 +407,22 @@ TEST_P(AnyHold, WhoeverComesAfterADowngradedTicketHasALargerNumber) {
     hold.downgrade(part.exclusive());
     hold.release();
     EXPECT_LT(token, space.lock(part).token());
+  }
+}
+
+// The one in between came before the downgrade, and knew nothing of where that leads to.
+TEST_P(AnyHold, WhoeverComesAfterAWaiterThatADowngradePassedHasALargerNumber) {
+  const Space space = open_new();
+  for (int id = 0; id < 5; ++id) {
+    Hold hold = space.lock(book);
+    Token between;
+    std::jthread waiter{[&] { between = space.lock(book).token(); }};
+    await_waiters(space, 1);
+    const Path part = Path::of("book", id);
+    hold.downgrade(part.exclusive());
+    hold.release();
+    waiter.join();
+    EXPECT_LT(between, space.lock(part).token());
   }
 }
 
