@@ -453,6 +453,7 @@ TEST_P(AnyHold, EvictionTellsTheHolderBeforeTheNextGetsIn) {
     EXPECT_FALSE(space.evict(hold.token()));
     next.join();
     EXPECT_TRUE(hold.lost().stop_requested());
+    EXPECT_FALSE(hold.renew()) << "what was lost does not come back";
     EXPECT_THROW(hold.downgrade(book.shared()), Evicted);
     EXPECT_FALSE(hold.release());
   }

@@ -319,6 +319,18 @@ std::stop_token LocalSpace::lost(const detail::Grant& grant) {
   return ticket->lost->get_token();
 }
 
+// There is no time to begin anew; whether it is still held is all there is to say.
+bool LocalSpace::renew(detail::Grant& grant) {
+  Node* const node = thin_node(grant);
+  const auto* ticket = node == nullptr ? static_cast<const Entry*>(grant.ticket) : nullptr;
+  const ShardGuard guard{shards_[node == nullptr ? ticket->shard : node->shard].lock};
+  if (node != nullptr) {
+    if (node->thin.number == grant.token.value) return true;
+    ticket = Shard::thickened(*node, grant.token.value);
+  }
+  return ticket != nullptr && ticket->state.load(std::memory_order_relaxed) == State::granted;
+}
+
 detail::OwnerRef LocalSpace::on_terms(const detail::OwnerRef& /*owner*/,
                                       const detail::Terms& /*terms*/) {
   throw BadRequest("'local:' supports neither max_hold nor labels: use 'sqlite:PATH' or a server");

@@ -51,6 +51,7 @@ class LocalSpace final : public detail::Backend {
     done(nullptr, LocalSpace::release(grant));
   }
   void downgrade(detail::Grant& grant, std::span<const Claim> claims) override;
+  bool renew(detail::Grant& grant) override;
   [[nodiscard]] std::stop_token lost(const detail::Grant& grant) override;
   [[nodiscard]] std::vector<TicketInfo> inspect(const Path& path) override;
   bool evict(Token token, bool at_once) override;

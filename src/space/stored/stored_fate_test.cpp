@@ -125,6 +125,16 @@ TEST_F(StoredFate, RenewingBeginsTheTimeAnew) {
   EXPECT_TRUE(forever.renew());
 }
 
+TEST_F(StoredFate, RenewingAfterTheHolderWasToldIsTooLate) {
+  Hold hold = space.max_hold(10s).lock(book);
+  const std::stop_token lost = hold.lost();
+  store->advance(9s);
+  await(lost);
+  EXPECT_FALSE(hold.renew()) << "before its deadline, but the holder has been told";
+  store->advance(1s);
+  EXPECT_TRUE(other().try_lock(book));
+}
+
 // A process that is stopped when its turn comes does not start its own time: those who wait do.
 TEST_F(StoredFate, TheTimeOfAStoppedHolderRunsToo) {
   Hold first = space.lock(book);

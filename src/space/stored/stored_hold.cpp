@@ -48,7 +48,12 @@ std::optional<Instant> StoredSpace::deadline(const detail::Grant& grant) {
 bool StoredSpace::renew(detail::Grant& grant) {
   check_open_for_hold();
   const RecordRef record = static_cast<Record*>(grant.ticket)->held;
+  const auto is_lost = [this, &record] {
+    const base::Mutex::Scoped lock{mutex_};
+    return record->is_lost;
+  };
   for (;;) {
+    if (is_lost()) return false;
     Txn read;
     read.reads.push_back(Range::key(record->first_key()));
     const Outcome outcome = store_->apply(read);
@@ -65,7 +70,8 @@ bool StoredSpace::renew(detail::Grant& grant) {
     txn.writes.push_back(Write::put(entry.key, row.text()));
     if (!store_->apply(txn).committed) continue;
     record->row.deadline = row.deadline;
-    return store_->now() < *row.deadline;  // It may have been stopped for longer than that.
+    // It may have been stopped for longer than that, or told meanwhile.
+    return store_->now() < *row.deadline && !is_lost();
   }
 }
 
@@ -157,6 +163,7 @@ void StoredSpace::fire_lost(const RecordRef& record) noexcept {
   {
     const base::Mutex::Scoped lock{mutex_};
     source = record->lost;
+    record->is_lost = source.has_value();
   }
   if (!source.has_value()) return;
   try {

@@ -58,6 +58,7 @@ struct Record {
   std::uint64_t round = 0;                      // Counts the times that it began to watch.
   std::vector<std::unique_ptr<Watch>> watches;  // Of the last round.
   std::optional<std::stop_source> lost;         // Once somebody asked for it.
+  bool is_lost = false;                         // The holder was told, or is being.
   bool moving = false;                          // A downgrade takes it from one key to another.
 
   [[nodiscard]] std::string first_key() const { return row_key(row.claims.front(), number); }
