@@ -123,11 +123,10 @@ class Locker {
   auto async_lock(Request request, CompletionToken&& token) const;
 
   // The same view on other terms. Spaces over a store only; `local:` throws BadRequest.
-  //   max_hold: a hold is lost so long after its grant, unless it is renewed. It must be positive.
+  //   max_hold: a hold is lost so long after its grant, unless it is renewed. It must be greater
+  //   than zero.
   //   label: for people who inspect the space: the command, the service.
-  [[nodiscard]] Locker max_hold(std::chrono::nanoseconds time) const {
-    return {backend_, backend_->on_terms(owner_, {.max_hold = time, .label = {}})};
-  }
+  [[nodiscard]] Locker max_hold(std::chrono::nanoseconds time) const;
   [[nodiscard]] Locker label(std::string text) const {
     return {backend_, backend_->on_terms(owner_, {.max_hold = {}, .label = std::move(text)})};
   }

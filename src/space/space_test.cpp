@@ -341,6 +341,23 @@ static_assert(std::is_nothrow_move_constructible_v<Hold>);
 static_assert(std::is_nothrow_move_assignable_v<Hold>);
 static_assert(!std::is_copy_constructible_v<Hold>);
 
+TEST_P(AnyHold, AMaxHoldMustBeGreaterThanZero) {
+  const Space space = open_new();
+  for (const std::chrono::nanoseconds time : {0ns, -1ns, std::chrono::nanoseconds::min()}) {
+    try {
+      static_cast<void>(space.as("somebody").max_hold(time));
+      ADD_FAILURE() << time.count();
+    } catch (const BadRequest& error) {
+      EXPECT_NE(std::string{error.what()}.find("greater than zero"), std::string::npos);
+    }
+  }
+  if (is_local()) {
+    EXPECT_THROW(static_cast<void>(space.max_hold(1s)), BadRequest);
+  } else {
+    EXPECT_TRUE(space.max_hold(1s).lock(book).deadline().has_value());
+  }
+}
+
 TEST_P(AnyHold, MovingLeavesAnEmptyOne) {
   const Space space = open_new();
   Hold first = space.lock(book);

@@ -153,11 +153,6 @@ TEST_F(StoredFate, TheTimeOfAStoppedHolderRunsToo) {
   waiter.join();
 }
 
-TEST_F(StoredFate, ANegativeMaxHoldIsRefused) {
-  EXPECT_THROW(static_cast<void>(space.max_hold(-1s)), BadRequest);
-  EXPECT_THROW(static_cast<void>(open("local:").max_hold(1s)), BadRequest);
-}
-
 // ---- Eviction ----
 
 TEST_F(StoredFate, AnEvictedHolderHasAMargin) {
