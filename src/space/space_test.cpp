@@ -478,6 +478,27 @@ TEST_P(AnyHold, EvictionTellsTheHolderBeforeTheNextGetsIn) {
   EXPECT_EQ(told(space), "");
 }
 
+// However the evicted hold goes: it must not give back what the next one has.
+TEST_P(AnyHold, AnEvictedHoldLeavesTheNextHolderAlone) {
+  const Space space = open_new();
+  for (const bool drop : {false, true}) {
+    for (const Path& path : {book, book / Path::of(1)}) {
+      Hold evicted = space.lock(path);
+      EXPECT_TRUE(space.evict_now(evicted.token()));
+      Hold next = space.lock(path);
+      if (drop) {
+        evicted = Hold{};
+      } else {
+        EXPECT_FALSE(evicted.release());
+      }
+      EXPECT_FALSE(space.try_lock(path));
+      EXPECT_TRUE(next.renew());
+      EXPECT_TRUE(next.release());
+    }
+  }
+  EXPECT_EQ(told(space), "");
+}
+
 TEST_P(AnyHold, AnEvictedWaiterIsTold) {
   const Space space = open_new();
   const Hold hold = space.lock(book);
