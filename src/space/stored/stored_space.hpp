@@ -200,7 +200,7 @@ class StoredSpace final : public detail::Backend {
   void check_open_for_hold() const;
   [[nodiscard]] std::vector<std::string> known_classes(std::span<const Claim> claims);
   void learn(std::span<const std::string> classes);
-  [[nodiscard]] bool forked() const noexcept { return base::fork_generation() != fork_generation_; }
+  [[nodiscard]] bool forked() const noexcept { return base::forked_since(fork_generation_); }
 
   const std::shared_ptr<Store> store_;
   const std::unique_ptr<Session> session_;
