@@ -139,6 +139,9 @@ TEST_P(AnySpace, TimesOutAndLeavesNothing) {
   EXPECT_FALSE(space.try_lock_for(book, -1h));
   EXPECT_FALSE(space.try_lock_until(book, std::chrono::steady_clock::now() + 1ms));
   EXPECT_FALSE(space.try_lock_until(book, std::chrono::system_clock::now() - 24h));
+  EXPECT_FALSE(space.try_lock_for(book, std::chrono::hours::min()));
+  EXPECT_FALSE(space.try_lock_until(book, std::chrono::steady_clock::time_point::min()));
+  EXPECT_FALSE(space.try_lock_until(book, std::chrono::sys_days::min()));
   EXPECT_EQ(told(space), "1 holds book");
   // A free lock is had however little time there is, and however much.
   EXPECT_TRUE(space.try_lock_for(film, -1h));

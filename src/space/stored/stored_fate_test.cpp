@@ -125,6 +125,29 @@ TEST_F(StoredFate, RenewingBeginsTheTimeAnew) {
   EXPECT_TRUE(forever.renew());
 }
 
+// The longest time that can be asked for ends when time does, not before it began.
+TEST_F(StoredFate, TheLongestMaxHoldKeepsOthersOut) {
+  Hold hold = space.max_hold(std::chrono::nanoseconds::max()).lock(book);
+  const std::stop_token lost = hold.lost();
+  EXPECT_EQ(hold.deadline(), Instant::max());
+  EXPECT_FALSE(other().try_lock(book));
+  EXPECT_TRUE(hold.renew());
+  store->advance(24h * 365 * 100);
+  store->settle();
+  EXPECT_FALSE(other().try_lock(book));
+  EXPECT_FALSE(lost.stop_requested());
+  EXPECT_TRUE(hold.renew());
+  EXPECT_TRUE(hold.release());
+}
+
+TEST_F(StoredFate, AStoresClockStopsAtTheEndOfTime) {
+  const Hold hold = space.max_hold(1h).lock(book);
+  store->advance(std::chrono::nanoseconds::max());
+  store->advance(1h);
+  EXPECT_EQ(store->now(), Instant::max());
+  EXPECT_TRUE(other().try_lock(book));
+}
+
 TEST_F(StoredFate, RenewingAfterTheHolderWasToldIsTooLate) {
   Hold hold = space.max_hold(10s).lock(book);
   const std::stop_token lost = hold.lost();
