@@ -7,6 +7,7 @@
 #include "exit_status.hpp"
 #include "list.hpp"
 #include "snapshot.hpp"
+#include "tenure/detail/saturating.hpp"
 
 namespace tenure::cli {
 namespace {
@@ -18,8 +19,10 @@ void line(const Terminal& terminal, std::string_view name, std::string_view valu
 
 std::string moment(const std::optional<Instant>& time, Instant now) {
   if (!time) return {};
-  return *time <= now ? fmt::format("{} ({} ago)", time_text(*time), age_text(now - *time))
-                      : fmt::format("{} (in {})", time_text(*time), age_text(*time - now));
+  return *time <= now ? fmt::format("{} ({} ago)", time_text(*time),
+                                    age_text(detail::saturating_sub(now, *time)))
+                      : fmt::format("{} (in {})", time_text(*time),
+                                    age_text(detail::saturating_sub(*time, now)));
 }
 
 void print(const TicketInfo& info, const Terminal& terminal, Instant now) {

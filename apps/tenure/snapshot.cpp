@@ -81,14 +81,14 @@ std::string json_text(const Snapshot& snapshot, bool compact) {
 
 std::string time_text(Instant time) {
   using namespace std::chrono;
-  const auto whole = floor<seconds>(time);
+  const auto whole = floor<seconds>(time);  // In nanoseconds it may be too small to tell.
   const std::time_t stamp = whole.time_since_epoch().count();
   std::tm parts{};
   ::gmtime_r(&stamp, &parts);
   std::array<char, 32> text{};
   const std::size_t size = std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
   return fmt::format("{}.{:03}Z", std::string_view{text.data(), size},
-                     duration_cast<milliseconds>(time - whole).count());
+                     (floor<milliseconds>(time) - whole).count());
 }
 
 }  // namespace tenure::cli

@@ -18,6 +18,7 @@
 
 #include "exit_status.hpp"
 #include "family.hpp"
+#include "tenure/detail/saturating.hpp"
 #include "tenure/error.hpp"
 #include "terminal.hpp"
 
@@ -54,7 +55,7 @@ std::optional<BootTime> Supervisor::deadline() const {
   try {
     const std::optional<Instant> until = hold_.deadline();
     if (!until) return std::nullopt;
-    return boot_time() + (*until - store_.now());
+    return detail::saturating_add(boot_time(), detail::saturating_sub(*until, store_.now()));
   } catch (const Error&) {  // A store that can't be asked has not told us any.
     return std::nullopt;
   }
@@ -63,7 +64,7 @@ std::optional<BootTime> Supervisor::deadline() const {
 int Supervisor::run(int session, const std::string& command) {
   known_deadline_ = deadline();
   std::optional<BootTime> kill_at;
-  if (known_deadline_) kill_at = *known_deadline_ - reserve;
+  if (known_deadline_) kill_at = detail::saturating_sub(*known_deadline_, reserve);
   const std::stop_callback when_lost{hold_.lost(), [this] {
                                        const std::uint64_t one = 1;
                                        [[maybe_unused]] const ssize_t written =
@@ -131,7 +132,7 @@ void Supervisor::on_lost() {
   const std::optional<BootTime> until = deadline();
   const std::optional<BootTime> last = until ? until : known_deadline_;
   const BootTime now = boot_time();
-  lose(last ? std::min(now + grace, *last - reserve) : now + short_grace);
+  lose(last ? std::min(now + grace, detail::saturating_sub(*last, reserve)) : now + short_grace);
 }
 
 void Supervisor::lose(BootTime kill_at) {

@@ -9,6 +9,7 @@
 
 #include "duration.hpp"
 #include "snapshot.hpp"
+#include "tenure/detail/saturating.hpp"
 
 namespace tenure::cli {
 namespace {
@@ -30,9 +31,10 @@ Line line_of(const TicketInfo& info, const Claim& claim, Instant now) {
           .granted = info.granted,
           .cells = {claim.path.text(), claim.mode.text(), info.granted ? "holds" : "waits",
                     info.granted ? "" : std::to_string(info.position),
-                    info.since ? age_text(now - *info.since) : "", info.ticket.owner.text(),
-                    std::to_string(info.ticket.number.value), printable(info.host),
-                    info.pid != 0 ? std::to_string(info.pid) : "", printable(info.label)}};
+                    info.since ? age_text(detail::saturating_sub(now, *info.since)) : "",
+                    info.ticket.owner.text(), std::to_string(info.ticket.number.value),
+                    printable(info.host), info.pid != 0 ? std::to_string(info.pid) : "",
+                    printable(info.label)}};
 }
 
 std::string row_text(const Row& cells, const Row& widest, const Terminal& terminal, Style style,

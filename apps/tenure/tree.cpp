@@ -9,6 +9,7 @@
 #include "exit_status.hpp"
 #include "list.hpp"
 #include "snapshot.hpp"
+#include "tenure/detail/saturating.hpp"
 
 namespace tenure::cli {
 namespace {
@@ -28,7 +29,7 @@ std::string ticket_text(const TicketInfo& info, const Claim& claim, const Termin
   out += ": " + info.ticket.owner.text();
   if (!info.label.empty()) out += fmt::format(" '{}'", printable(info.label));
   if (!info.host.empty()) out += fmt::format(" ({}, pid {})", printable(info.host), info.pid);
-  if (info.since) out += fmt::format(" for {}", age_text(now - *info.since));
+  if (info.since) out += fmt::format(" for {}", age_text(detail::saturating_sub(now, *info.since)));
   return out;
 }
 

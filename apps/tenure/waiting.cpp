@@ -22,6 +22,7 @@
 #include "descriptor.hpp"
 #include "duration.hpp"
 #include "tenure/claim.hpp"
+#include "tenure/detail/saturating.hpp"
 #include "tenure/error.hpp"
 #include "tenure/space.hpp"
 #include "terminal.hpp"
@@ -112,7 +113,7 @@ class WaitingLine {
     }
     if (blocker.since) {
       out += fmt::format("{} for {}", blocker.granted ? "" : ", waiting",
-                         age_text(in_.store->now() - *blocker.since));
+                         age_text(detail::saturating_sub(in_.store->now(), *blocker.since)));
     }
     return out;
   }

@@ -70,8 +70,8 @@ class Hold {
   [[nodiscard]] std::optional<Instant> deadline() const {
     return backend_ != nullptr ? backend_->deadline(grant_) : std::nullopt;
   }
-  // Begins its max_hold anew. False: it is lost, or being evicted. True and nothing else without a
-  // max_hold.
+  // Begins its max_hold anew, if it has one. False: it is lost, or being evicted, and never comes
+  // back.
   bool renew() { return backend_ != nullptr && backend_->renew(grant_); }
 
   // "This ticket still stands, with these claims": put it into a transaction on the store that the

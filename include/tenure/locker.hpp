@@ -23,6 +23,7 @@
 // Thread safety: const calls may run at once, on any threads.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <concepts>
 #include <functional>
@@ -37,6 +38,7 @@
 #include "tenure/await.hpp"
 #include "tenure/claim.hpp"
 #include "tenure/detail/backend.hpp"
+#include "tenure/detail/saturating.hpp"
 #include "tenure/detail/sync_waiter.hpp"
 #include "tenure/hold.hpp"
 #include "tenure/request.hpp"
@@ -70,9 +72,9 @@ class Locker {
   [[nodiscard]] std::optional<Hold> try_lock_for(const Request& request,
                                                  std::chrono::duration<Rep, Period> time,
                                                  std::stop_token stop = {}) const {
-    if (time > max_wait) return wait(request, {}, std::move(stop));
-    using Clock = std::chrono::steady_clock;
-    return try_lock_until(request, Clock::now() + std::chrono::ceil<Clock::duration>(time),
+    const std::chrono::nanoseconds limit = detail::to_nanoseconds(time);
+    if (limit > max_wait) return wait(request, {}, std::move(stop));
+    return try_lock_until(request, detail::saturating_add(std::chrono::steady_clock::now(), limit),
                           std::move(stop));
   }
   // Of a clock that can be set, the time is looked at again whenever it would be reached.
@@ -81,10 +83,11 @@ class Locker {
                                                    std::chrono::time_point<Clock, Duration> time,
                                                    std::stop_token stop = {}) const {
     const auto left = [](const void* until) -> std::chrono::nanoseconds {
-      const auto rest =
-          *static_cast<const std::chrono::time_point<Clock, Duration>*>(until) - Clock::now();
-      return rest > max_wait ? std::chrono::nanoseconds{max_wait}
-                             : std::chrono::ceil<std::chrono::nanoseconds>(rest);
+      const auto& end = *static_cast<const std::chrono::time_point<Clock, Duration>*>(until);
+      const std::chrono::nanoseconds rest =
+          detail::saturating_sub(detail::to_nanoseconds(end.time_since_epoch()),
+                                 detail::to_nanoseconds(Clock::now().time_since_epoch()));
+      return std::min<std::chrono::nanoseconds>(rest, max_wait);
     };
     return wait(request, {.left = left, .context = &time}, std::move(stop));
   }
@@ -123,11 +126,10 @@ class Locker {
   auto async_lock(Request request, CompletionToken&& token) const;
 
   // The same view on other terms. Spaces over a store only; `local:` throws BadRequest.
-  //   max_hold: a hold is lost so long after its grant, unless it is renewed. It must be positive.
+  //   max_hold: a hold is lost so long after its grant, unless it is renewed. It must be greater
+  //   than zero.
   //   label: for people who inspect the space: the command, the service.
-  [[nodiscard]] Locker max_hold(std::chrono::nanoseconds time) const {
-    return {backend_, backend_->on_terms(owner_, {.max_hold = time, .label = {}})};
-  }
+  [[nodiscard]] Locker max_hold(std::chrono::nanoseconds time) const;
   [[nodiscard]] Locker label(std::string text) const {
     return {backend_, backend_->on_terms(owner_, {.max_hold = {}, .label = std::move(text)})};
   }

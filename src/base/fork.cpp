@@ -2,20 +2,15 @@
 
 #include <pthread.h>
 
-#include <atomic>
-
 namespace tenure::base {
-namespace {
 
-std::atomic<std::uint64_t> generation = 0;
-
-}  // namespace
+constinit std::atomic<std::uint64_t> current_fork_generation = 0;
 
 std::uint64_t fork_generation() noexcept {
   static const int registered = ::pthread_atfork(
-      nullptr, nullptr, [] { generation.fetch_add(1, std::memory_order_relaxed); });
+      nullptr, nullptr, [] { current_fork_generation.fetch_add(1, std::memory_order_relaxed); });
   static_cast<void>(registered);
-  return generation.load(std::memory_order_relaxed);
+  return current_fork_generation.load(std::memory_order_relaxed);
 }
 
 }  // namespace tenure::base

@@ -1,9 +1,21 @@
 #include "tenure/locker.hpp"
 
+#include <chrono>
 #include <stop_token>
+#include <string>
 #include <utility>
 
+#include "tenure/error.hpp"
+
 namespace tenure {
+
+Locker Locker::max_hold(std::chrono::nanoseconds time) const {
+  if (time <= std::chrono::nanoseconds::zero()) {
+    throw BadRequest("max_hold must be greater than zero, but is " + std::to_string(time.count()) +
+                     " ns: for no limit, do not call it");
+  }
+  return {backend_, backend_->on_terms(owner_, {.max_hold = time, .label = {}})};
+}
 
 // Both: the Locker may be gone when the wait is over, if its Space was destroyed meanwhile.
 

@@ -17,7 +17,7 @@ detail::OwnerRef Owners::get_below(detail::OwnerRef parent, const Path& id) {
   std::weak_ptr<detail::OwnerState>& known = book_->states[id];
   if (detail::OwnerRef state = known.lock()) return state;
   const auto forget = [book = book_](detail::OwnerState* state) {
-    {
+    if (!base::forked_since(book->fork_generation)) {
       const std::scoped_lock inner{book->mutex};
       const auto found = book->states.find(state->owner.id);
       // Another one may have been made since the last reference went.

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/fork.hpp"
 #include "tenure/detail/backend.hpp"
 
 namespace tenure::detail {
@@ -43,7 +44,8 @@ class Owners {
 
   // Shared with the states' deleters, which may run after the space has gone.
   struct Book {
-    std::mutex mutex;
+    const std::uint64_t fork_generation = base::fork_generation();
+    std::mutex mutex;  // In a forked child a thread that is not there may hold it.
     std::unordered_map<Path, std::weak_ptr<detail::OwnerState>> states;  // Guarded by mutex.
   };
   std::shared_ptr<Book> book_ = std::make_shared<Book>();

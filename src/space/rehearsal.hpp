@@ -3,6 +3,10 @@
 //
 // One thread, and waiters that only take notes: each step's outcome is exact. In a space that tells
 // them from other threads, `settle` returns when all have been told.
+//
+// Some steps bring a crowd: that many holds below one path, gone again at the end of the step. In a
+// local space a crowd of the default size fills a shard, so that it forgets other paths and uses
+// their memory again.
 #pragma once
 
 #include <algorithm>
@@ -19,9 +23,12 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <unordered_set>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "space/latest_tokens.hpp"
 #include "tenure/detail/backend.hpp"
 #include "tenure/error.hpp"
 #include "tenure/rule.hpp"
@@ -30,9 +37,12 @@ namespace tenure {
 
 class Rehearsal {
  public:
+  static constexpr std::size_t large_crowd = 128;
+
   explicit Rehearsal(
-      detail::Backend* space, std::function<void()> settle = [] {})
-      : space_(space), settle_(std::move(settle)) {}
+      detail::Backend* space, std::function<void()> settle = [] {},
+      std::size_t crowd_size = large_crowd)
+      : space_(space), settle_(std::move(settle)), crowd_size_(crowd_size) {}
   Rehearsal(const Rehearsal&) = delete;
   Rehearsal& operator=(const Rehearsal&) = delete;
   ~Rehearsal() {
@@ -56,6 +66,7 @@ class Rehearsal {
 
   [[nodiscard]] std::size_t grants() const { return grants_; }
   [[nodiscard]] std::size_t waits() const { return waits_; }
+  [[nodiscard]] std::size_t crowds() const { return crowds_; }
 
  private:
   enum class Role : std::uint8_t { idle, waiting, holding, evicted };
@@ -111,7 +122,7 @@ class Rehearsal {
 
   void step(Script& in) {
     Actor& actor = any(in);
-    switch (in.below(8)) {
+    switch (in.below(9)) {
       case 0:
       case 1:
       case 2:
@@ -130,8 +141,57 @@ class Rehearsal {
           forget(actor);
         }
         break;
-      default: downgrade(actor, in);
+      case 7: downgrade(actor, in); break;
+      default:
+        if (in.below(2) == 0) {
+          for (std::size_t n = 1 + in.below(3); n > 0; --n) crowd(in);
+        }
     }
+  }
+
+  // Parents of crowds: each shard of a few (a path's route chooses it) has one of every name, so
+  // that one crowd follows another into the same shard.
+  static Path crowded(std::size_t name, std::size_t shard) {
+    constexpr std::size_t routes = 32;
+    static const std::array names = {"a", "b", "c"};
+    int number = 10;
+    while (Path::of(names.at(name), number).route() % routes != shard) ++number;
+    return Path::of(names.at(name), number);
+  }
+
+  void crowd(Script& in) {
+    const Path parent = crowded(in.below(3), in.below(4));
+    const std::array whole = {Claim{parent}};
+    if (std::ranges::any_of(
+            live_, [&whole](const Ticket& other) { return conflict(other.claims, whole); })) {
+      return;
+    }
+    ++crowds_;
+    std::vector<detail::Grant> grants;
+    for (std::size_t i = 0; i < crowd_size_; ++i) {
+      const std::array claims = {Claim{parent / Path::of(i)}};
+      detail::Grant grant = space_->request_free(claims[0], nobody_);
+      expect(grant.ticket != nullptr || space_->try_request({claims, nobody_}, grant),
+             "a free path was refused");
+      // They conflict with the same others, so the first and the last tell.
+      if (i == 0 || i + 1 == crowd_size_) note_token(claims, grant.token);
+      grants.push_back(grant);
+    }
+    const std::size_t evicted = in.below(crowd_size_);
+    expect(space_->evict(grants[evicted].token, true), "a hold could not be evicted");
+    for (std::size_t i = 0; i < crowd_size_; ++i) {
+      expect(space_->release(grants[i]) == (i != evicted),
+             "release told wrongly whether it was held");
+    }
+  }
+
+  // Tokens of all that ever conflicted, however long ago and whatever was forgotten since.
+  void note_token(std::span<const Claim> claims, Token token) {
+    const auto* const earlier = past_.conflicting(claims);
+    expect(earlier == nullptr || earlier->token < token,
+           "a later ticket has a smaller number than one it conflicts with");
+    expect(numbers_.insert(token.value).second, "a number was given twice");
+    past_.add(claims, {.token = token, .of = {}});
   }
 
   void request(Actor& actor, Script& in, bool only_try) {
@@ -162,11 +222,7 @@ class Rehearsal {
     expect(got == free, got ? "granted although blocked" : "not granted although free");
     if (!got && only_try) return;
     actor.ticket = {.number = actor.grant.token, .claims = claims, .owner = {}};
-    for (const Ticket& other : live_) {
-      expect(!conflict(other.claims, claims) || other.number < actor.ticket.number,
-             "a later ticket has a smaller number than one it conflicts with");
-      expect(other.number != actor.ticket.number, "a number was given twice");
-    }
+    note_token(claims, actor.ticket.number);
     live_.push_back(actor.ticket);
     actor.role = got ? Role::holding : Role::waiting;
     ++(got ? grants_ : waits_);
@@ -174,6 +230,8 @@ class Rehearsal {
 
   void release(Actor& actor) {
     if (actor.role != Role::holding && actor.role != Role::evicted) return;
+    expect(space_->renew(actor.grant) == (actor.role == Role::holding),
+           "renew told wrongly whether it was held");
     const bool held = space_->release(actor.grant);
     expect(held == (actor.role == Role::holding), "release told wrongly whether it was held");
     forget(actor);
@@ -272,7 +330,11 @@ class Rehearsal {
   std::function<void()> settle_;
   detail::OwnerRef nobody_;
   std::deque<Actor> actors_ = std::deque<Actor>(8);
+  std::size_t crowd_size_;
   std::vector<Ticket> live_;
+  LatestTokens<std::monostate> past_;
+  std::unordered_set<std::uint64_t> numbers_;
+  std::size_t crowds_ = 0;
   std::size_t grants_ = 0;
   std::size_t waits_ = 0;
   std::size_t comparisons_ = 0;

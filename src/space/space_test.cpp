@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <latch>
@@ -93,6 +94,22 @@ TEST_P(AnySpace, TokensOfOnePathIncrease) {
   }
 }
 
+// So many other paths that a local space forgets the first ones meanwhile.
+TEST_P(AnySpace, TokensIncreaseAfterANameWasForgotten) {
+  const Space space = open_new();
+  Token last;
+  for (int i = 0; i < (is_local() ? 1000 : 10); ++i) {
+    for (const char* child : {"1", "2", "3"}) {
+      const Hold hold = space.lock(book / Path::of(child));
+      last = std::max(last, hold.token());
+    }
+  }
+  // Names alone: children of one would carry the counters of all shards to each other.
+  for (int i = 0; i < (is_local() ? 10'000 : 100); ++i) static_cast<void>(space.lock(Path::of(i)));
+  const Hold whole = space.lock(book);
+  EXPECT_GT(whole.token(), last);
+}
+
 TEST_P(AnySpace, TakesPathsClaimsAndSeveralAtOnce) {
   const Space space = open_new();
   const Claim reader = book.shared();
@@ -122,6 +139,9 @@ TEST_P(AnySpace, TimesOutAndLeavesNothing) {
   EXPECT_FALSE(space.try_lock_for(book, -1h));
   EXPECT_FALSE(space.try_lock_until(book, std::chrono::steady_clock::now() + 1ms));
   EXPECT_FALSE(space.try_lock_until(book, std::chrono::system_clock::now() - 24h));
+  EXPECT_FALSE(space.try_lock_for(book, std::chrono::hours::min()));
+  EXPECT_FALSE(space.try_lock_until(book, std::chrono::steady_clock::time_point::min()));
+  EXPECT_FALSE(space.try_lock_until(book, std::chrono::sys_days::min()));
   EXPECT_EQ(told(space), "1 holds book");
   // A free lock is had however little time there is, and however much.
   EXPECT_TRUE(space.try_lock_for(film, -1h));
@@ -324,6 +344,23 @@ static_assert(std::is_nothrow_move_constructible_v<Hold>);
 static_assert(std::is_nothrow_move_assignable_v<Hold>);
 static_assert(!std::is_copy_constructible_v<Hold>);
 
+TEST_P(AnyHold, AMaxHoldMustBeGreaterThanZero) {
+  const Space space = open_new();
+  for (const std::chrono::nanoseconds time : {0ns, -1ns, std::chrono::nanoseconds::min()}) {
+    try {
+      static_cast<void>(space.as("somebody").max_hold(time));
+      ADD_FAILURE() << time.count();
+    } catch (const BadRequest& error) {
+      EXPECT_NE(std::string{error.what()}.find("greater than zero"), std::string::npos);
+    }
+  }
+  if (is_local()) {
+    EXPECT_THROW(static_cast<void>(space.max_hold(1s)), BadRequest);
+  } else {
+    EXPECT_TRUE(space.max_hold(1s).lock(book).deadline().has_value());
+  }
+}
+
 TEST_P(AnyHold, MovingLeavesAnEmptyOne) {
   const Space space = open_new();
   Hold first = space.lock(book);
@@ -393,6 +430,22 @@ TEST_P(AnyHold, WhoeverComesAfterADowngradedTicketHasALargerNumber) {
   }
 }
 
+// The one in between came before the downgrade, and knew nothing of where that leads to.
+TEST_P(AnyHold, WhoeverComesAfterAWaiterThatADowngradePassedHasALargerNumber) {
+  const Space space = open_new();
+  for (int id = 0; id < 5; ++id) {
+    Hold hold = space.lock(book);
+    Token between;
+    std::jthread waiter{[&] { between = space.lock(book).token(); }};
+    await_waiters(space, 1);
+    const Path part = Path::of("book", id);
+    hold.downgrade(part.exclusive());
+    hold.release();
+    waiter.join();
+    EXPECT_LT(between, space.lock(part).token());
+  }
+}
+
 TEST_P(AnyHold, DowngradeDropsClaims) {
   const Space space = open_new();
   Hold hold = space.lock({book, film.permits(2)});
@@ -420,10 +473,32 @@ TEST_P(AnyHold, EvictionTellsTheHolderBeforeTheNextGetsIn) {
     EXPECT_FALSE(space.evict(hold.token()));
     next.join();
     EXPECT_TRUE(hold.lost().stop_requested());
+    EXPECT_FALSE(hold.renew()) << "what was lost does not come back";
     EXPECT_THROW(hold.downgrade(book.shared()), Evicted);
     EXPECT_FALSE(hold.release());
   }
   EXPECT_FALSE(space.evict(Token{12345}));
+  EXPECT_EQ(told(space), "");
+}
+
+// However the evicted hold goes: it must not give back what the next one has.
+TEST_P(AnyHold, AnEvictedHoldLeavesTheNextHolderAlone) {
+  const Space space = open_new();
+  for (const bool drop : {false, true}) {
+    for (const Path& path : {book, book / Path::of(1)}) {
+      Hold evicted = space.lock(path);
+      EXPECT_TRUE(space.evict_now(evicted.token()));
+      Hold next = space.lock(path);
+      if (drop) {
+        evicted = Hold{};
+      } else {
+        EXPECT_FALSE(evicted.release());
+      }
+      EXPECT_FALSE(space.try_lock(path));
+      EXPECT_TRUE(next.renew());
+      EXPECT_TRUE(next.release());
+    }
+  }
   EXPECT_EQ(told(space), "");
 }
 

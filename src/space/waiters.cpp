@@ -4,6 +4,7 @@
 
 #include "base/futex.hpp"
 #include "tenure/detail/backend.hpp"
+#include "tenure/detail/saturating.hpp"
 #include "tenure/detail/sync_waiter.hpp"
 #include "tenure/error.hpp"
 
@@ -39,7 +40,8 @@ void SyncWaiter::wait() noexcept {
 }
 
 void SyncWaiter::wait_for(std::chrono::nanoseconds time) noexcept {
-  const auto until = std::chrono::steady_clock::now().time_since_epoch() + time;
+  const std::chrono::nanoseconds until =
+      saturating_add(std::chrono::steady_clock::now().time_since_epoch(), time);
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(until);
   const timespec deadline{.tv_sec = static_cast<time_t>(seconds.count()),
                           .tv_nsec = static_cast<long>((until - seconds).count())};

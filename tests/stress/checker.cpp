@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "space/latest_tokens.hpp"
 #include "tenure/rule.hpp"
 #include "tests/stress/tree.hpp"
 
@@ -84,61 +85,6 @@ void find_overlaps(const History& history, std::vector<Finding>& findings) {
   }
 }
 
-// The largest token so far, by path and group, so that all earlier holds that conflict with a
-// request are asked with a few lookups.
-class Latest {
- public:
-  // The conflicting hold with the largest token.
-  [[nodiscard]] const Asked* conflicting(const std::vector<Claim>& claims) const {
-    const Asked* latest = nullptr;
-    for (const Claim& claim : claims) {
-      for (std::size_t depth = 0; depth <= claim.path.depth(); ++depth) {
-        look(here_, claim.path.prefix(depth), claim.mode, latest);
-      }
-      look(below_, claim.path, claim.mode, latest);
-    }
-    return latest;
-  }
-  void add(const Asked& one) {
-    for (const Claim& claim : one.claims) {
-      put(here_[claim.path], claim.mode, one);
-      for (std::size_t depth = 0; depth < claim.path.depth(); ++depth) {
-        put(below_[claim.path.prefix(depth)], claim.mode, one);
-      }
-    }
-  }
-
- private:
-  struct Best {
-    Mode mode;
-    const Asked* of;
-  };
-  using Table = std::unordered_map<Path, std::vector<Best>>;
-
-  static void look(const Table& table, const Path& path, const Mode& mode, const Asked*& latest) {
-    const auto found = table.find(path);
-    if (found == table.end()) return;
-    for (const Best& best : found->second) {
-      if (!best.mode.excludes(mode)) continue;
-      if (latest == nullptr || best.of->token > latest->token) latest = best.of;
-    }
-  }
-  static void put(std::vector<Best>& all, const Mode& mode, const Asked& one) {
-    const auto same = [&mode](const Best& best) {
-      return best.mode.same_group(mode) || (best.mode.is_exclusive() && mode.is_exclusive());
-    };
-    const auto found = std::ranges::find_if(all, same);
-    if (found == all.end()) {
-      all.push_back({.mode = mode, .of = &one});
-    } else if (one.token > found->of->token) {
-      found->of = &one;
-    }
-  }
-
-  Table here_;
-  Table below_;
-};
-
 std::vector<const Asked*> granted_by_time(const History& history) {
   std::vector<const Asked*> granted;
   for (const Asked& one : history.requests) {
@@ -150,16 +96,16 @@ std::vector<const Asked*> granted_by_time(const History& history) {
 
 void find_swaps(const History& history, const std::vector<const Asked*>& granted,
                 std::vector<Finding>& findings) {
-  Latest latest;
+  LatestTokens<const Asked*> latest;
   for (const Asked* one : granted) {
     // When it was granted is known only of what certainly held.
     if (history.certain_end(*one) <= *one->granted) continue;
-    const Asked* const earlier = latest.conflicting(one->claims);
+    const auto* const earlier = latest.conflicting(one->claims);
     if (earlier != nullptr && earlier->token > one->token) {
       findings.push_back(
-          {Kind::order, history.name(*earlier) + " held before " + history.name(*one)});
+          {Kind::order, history.name(*earlier->of) + " held before " + history.name(*one)});
     }
-    latest.add(*one);
+    latest.add(one->claims, {.token = one->token, .of = one});
   }
 }
 

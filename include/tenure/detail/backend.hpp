@@ -101,8 +101,9 @@ class Backend {
   // The same owner on other terms. Throws BadRequest where the space has no such thing.
   [[nodiscard]] virtual OwnerRef on_terms(const OwnerRef& owner, const Terms& terms) = 0;
 
+  // False: it is lost, and stays so.
+  virtual bool renew(Grant& grant) = 0;
   // Of spaces over a store; the others have no deadlines and nothing to guard.
-  virtual bool renew(Grant& /*grant*/) { return true; }
   [[nodiscard]] virtual std::optional<Instant> deadline(const Grant& /*grant*/) { return {}; }
   [[nodiscard]] virtual std::vector<Guard> guard(const Grant& grant) = 0;
   [[nodiscard]] virtual int descriptor() const noexcept { return -1; }

@@ -1,7 +1,9 @@
 #include "space/local/block.hpp"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
+#include <memory>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -18,9 +20,17 @@ void*& next_of(void* block, std::size_t bytes) noexcept {
   return *reinterpret_cast<void**>(static_cast<std::byte*>(block) + bytes);
 }
 
+// A thread that the child does not have may hold the mutex and have begun to change the list.
+void begin_anew_in_child() noexcept {
+  std::construct_at(&mutex);
+  unused = nullptr;
+}
+
 }  // namespace
 
 void* take_block(std::size_t bytes) {
+  static const int registered = ::pthread_atfork(nullptr, nullptr, begin_anew_in_child);
+  static_cast<void>(registered);
   {
     const std::scoped_lock lock{mutex};
     if (unused != nullptr) return std::exchange(unused, next_of(unused, bytes));

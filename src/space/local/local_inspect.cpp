@@ -49,6 +49,7 @@ Entry* LocalSpace::find_ticket(Token token) {
 }
 
 std::vector<TicketInfo> LocalSpace::inspect(const Path& path) {
+  check_process();
   std::vector<TicketInfo> infos;
   Snapshot all;
   {

@@ -45,6 +45,8 @@ LocalSpace::Stay::~Stay() {
 }
 
 bool LocalSpace::release(const detail::Grant& grant) noexcept {
+  if (forked()) [[unlikely]]
+    return false;
   Node* const node = thin_node(grant);
   if (node == nullptr) return release_ticket(*static_cast<Entry*>(grant.ticket));
   Shard& shard = shards_[node->shard];
@@ -222,6 +224,7 @@ void LocalSpace::finish(Aftermath& after) noexcept {
 // ---- Less than before ----
 
 void LocalSpace::downgrade(detail::Grant& grant, std::span<const Claim> claims) {
+  check_process();
   if (const auto fault = find_fault(claims)) throw BadRequest(*fault);
   if (Node* const node = thin_node(grant)) {
     Shard& shard = shards_[node->shard];
@@ -304,6 +307,7 @@ Entry& LocalSpace::replace(Entry& old, std::span<const Claim> claims, ShardSet h
 // ---- By others ----
 
 std::stop_token LocalSpace::lost(const detail::Grant& grant) {
+  check_process();
   Node* const node = thin_node(grant);
   auto* ticket = node == nullptr ? static_cast<Entry*>(grant.ticket) : nullptr;
   Shard& shard = shards_[node == nullptr ? ticket->shard : node->shard];
@@ -319,6 +323,19 @@ std::stop_token LocalSpace::lost(const detail::Grant& grant) {
   return ticket->lost->get_token();
 }
 
+// There is no time to begin anew; whether it is still held is all there is to say.
+bool LocalSpace::renew(detail::Grant& grant) {
+  check_process();
+  Node* const node = thin_node(grant);
+  const auto* ticket = node == nullptr ? static_cast<const Entry*>(grant.ticket) : nullptr;
+  const ShardGuard guard{shards_[node == nullptr ? ticket->shard : node->shard].lock};
+  if (node != nullptr) {
+    if (node->thin.number == grant.token.value) return true;
+    ticket = Shard::thickened(*node, grant.token.value);
+  }
+  return ticket != nullptr && ticket->state.load(std::memory_order_relaxed) == State::granted;
+}
+
 detail::OwnerRef LocalSpace::on_terms(const detail::OwnerRef& /*owner*/,
                                       const detail::Terms& /*terms*/) {
   throw BadRequest("'local:' supports neither max_hold nor labels: use 'sqlite:PATH' or a server");
@@ -329,6 +346,7 @@ std::vector<Guard> LocalSpace::guard(const detail::Grant& /*grant*/) {
 }
 
 bool LocalSpace::evict(Token token, bool /*at_once*/) {
+  check_process();
   Entry* ticket = nullptr;
   std::optional<std::stop_source> told;
   bool waits = false;
@@ -372,6 +390,7 @@ bool LocalSpace::evict(Token token, bool /*at_once*/) {
 }
 
 void LocalSpace::close() noexcept {
+  if (forked()) return;
   detail::Waiter* waiting = nullptr;
   detail::Waiter** last = &waiting;
   lock(all_shards);
@@ -392,6 +411,7 @@ void LocalSpace::close() noexcept {
 }
 
 void LocalSpace::abandon() noexcept {
+  if (forked()) return;
   std::size_t tickets = 1;  // This call leaves too.
   lock(all_shards);
   for (std::size_t i = 0; i < shard_count; ++i) {

@@ -69,6 +69,10 @@ LocalSpace::~LocalSpace() {
   give_block(shards_, sizeof(Shard) * shard_count);
 }
 
+void LocalSpace::throw_forked() {
+  throw Error("this space was opened before fork(): open it again in the child");
+}
+
 void LocalSpace::lock(ShardSet set) noexcept {
   for (; set != 0; set &= set - 1) shards_[std::countr_zero(set)].lock.lock();
 }
@@ -105,7 +109,7 @@ inline bool LocalSpace::alone(const Node& node) const noexcept {
 // seen lately. Everything else is left to the others, untouched.
 detail::Grant LocalSpace::request_free(const Claim& claim, const detail::OwnerRef& owner) {
   Group* const group = thin_group(claim, owner);
-  if (group == nullptr || claim.path.is_root()) return {};
+  if (group == nullptr || claim.path.is_root() || forked()) return {};
   Shard& shard = shards_[shard_of(claim.path.route())];
   const ShardGuard guard{shard.lock};
   Node* const node = shard.find(claim.path);
@@ -115,6 +119,7 @@ detail::Grant LocalSpace::request_free(const Claim& claim, const detail::OwnerRe
 }
 
 bool LocalSpace::request(const detail::Ask& ask, detail::Waiter& waiter) {
+  check_process();
   if (ask.owner != nullptr) return request_owned(ask, waiter);
   detail::Grant grant;
   return request_any(ask, waiter, grant);
@@ -145,6 +150,7 @@ bool LocalSpace::request_owned(const detail::Ask& ask, detail::Waiter& waiter) {
 }
 
 bool LocalSpace::try_request(const detail::Ask& ask, detail::Grant& grant) {
+  check_process();
   const Fast fast = ask.claims.size() == 1 ? request_one(ask, nullptr, grant) : Fast::impossible;
   return fast == Fast::impossible ? request_all(ask, nullptr, grant) : fast == Fast::granted;
 }

@@ -11,6 +11,8 @@
 //   2. No lock is held while a waiter is told, and none is taken below another: shards never nest
 //      but in ascending order, or by trying.
 //   3. How a wait ends is decided once (Waiter::decide): a grant and a cancellation can't both win.
+//   4. A forked child takes none of its parent's locks, which may be held for ever: what it gives
+//      back or destroys there has no effect, and what it asks for throws.
 //
 // Memory ordering: all but Entry::state, Entry::phase, Node::live_here and root_wide_ is guarded by
 // shard locks. phase is released by whoever changes it and acquired by whoever cancels; state of a
@@ -25,6 +27,7 @@
 #include <span>
 #include <vector>
 
+#include "base/fork.hpp"
 #include "space/local/records.hpp"
 #include "space/local/shard.hpp"
 #include "space/local/slab.hpp"
@@ -43,7 +46,7 @@ class LocalSpace final : public detail::Backend {
   bool request(const detail::Ask& ask, detail::Waiter& waiter) override;
   bool try_request(const detail::Ask& ask, detail::Grant& grant) override;
   void withdraw(detail::Waiter& waiter) noexcept override {
-    withdraw(*static_cast<Entry*>(waiter.grant.ticket));
+    if (!forked()) withdraw(*static_cast<Entry*>(waiter.grant.ticket));
   }
   bool release(const detail::Grant& grant) noexcept override;
   void drop(const detail::Grant& grant) noexcept override { LocalSpace::release(grant); }
@@ -51,10 +54,14 @@ class LocalSpace final : public detail::Backend {
     done(nullptr, LocalSpace::release(grant));
   }
   void downgrade(detail::Grant& grant, std::span<const Claim> claims) override;
+  bool renew(detail::Grant& grant) override;
   [[nodiscard]] std::stop_token lost(const detail::Grant& grant) override;
   [[nodiscard]] std::vector<TicketInfo> inspect(const Path& path) override;
   bool evict(Token token, bool at_once) override;
-  [[nodiscard]] detail::OwnerRef owner(const Owner& owner) override { return owners_.get(owner); }
+  [[nodiscard]] detail::OwnerRef owner(const Owner& owner) override {
+    check_process();
+    return owners_.get(owner);
+  }
   [[nodiscard]] detail::OwnerRef on_terms(const detail::OwnerRef& owner,
                                           const detail::Terms& terms) override;
   [[nodiscard]] std::vector<Guard> guard(const detail::Grant& grant) override;
@@ -63,6 +70,13 @@ class LocalSpace final : public detail::Backend {
 
  private:
   ~LocalSpace() override;
+
+  [[nodiscard]] bool forked() const noexcept { return base::forked_since(fork_generation_); }
+  void check_process() const {
+    if (forked()) [[unlikely]]
+      throw_forked();
+  }
+  [[noreturn]] static void throw_forked();
 
   // What a call has set in motion, and finishes when it holds no lock: tickets that must be judged
   // under other locks, and tickets whose waiters must be told.
@@ -187,6 +201,7 @@ class LocalSpace final : public detail::Backend {
     for (std::size_t i = 0; i < shard_count; ++i) visit_lines(shards_[i].root().below);
   }
 
+  const std::uint64_t fork_generation_ = base::fork_generation();
   SlabSource source_;
   Shard* shards_;  // shard_count of them, made in place: each knows the others.
   std::atomic<std::uint32_t> root_wide_ = 0;  // Live claims on the root.

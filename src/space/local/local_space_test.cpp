@@ -23,7 +23,8 @@ RC_GTEST_PROP(LocalSpace, ObeysTheRuleOnEveryScript, (const std::vector<std::uin
 TEST(LocalSpace, ObeysTheRuleOnLongScripts) {
   std::size_t grants = 0;
   std::size_t waits = 0;
-  for (unsigned seed = 0; seed < 400; ++seed) {
+  std::size_t crowds = 0;
+  for (unsigned seed = 0; seed < 500; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random{seed};
     std::vector<std::uint8_t> script(2000);
@@ -32,10 +33,13 @@ TEST(LocalSpace, ObeysTheRuleOnLongScripts) {
     ASSERT_NO_THROW(rehearsal.play(script));
     grants += rehearsal.grants();
     waits += rehearsal.waits();
+    crowds += rehearsal.crowds();
   }
-  // The scripts are worth something only if much is granted and much has to wait.
+  // The scripts are worth something only if much is granted, much has to wait, and shards are
+  // filled.
   EXPECT_GT(grants, 20'000U);
   EXPECT_GT(waits, 10'000U);
+  EXPECT_GT(crowds, 4'000U);
 }
 
 }  // namespace

@@ -149,11 +149,15 @@ void Shard::forget(Node& node) noexcept {
 void Shard::put_to_sleep(Node& copy) noexcept {
   Node& top = *std::exchange(copy.top, nullptr);
   Shard& home = shards_[top.shard];
+  // Home hands out the next number of the name, and does not look here for it.
+  home.counter = std::max(home.counter, counter);
   top.replicas &= ~set_of(index_);
   if (top.replicas == 0 && top.uses == 0 && !top.listed) home.append_idle(top);
 }
 
-void Shard::wake(Node& copy, Node& top) const noexcept {
+void Shard::wake(Node& copy, Node& top) noexcept {
+  // A claim on the name that came while the copy was dormant may still wait.
+  counter = std::max(counter, shards_[top.shard].counter);
   copy.top = &top;
   top.replicas |= set_of(index_);
 }

@@ -15,8 +15,9 @@
 // and visits, with all locks held, each shard in `replicas`: so either it sees the child, or the
 // child sees it. A copy whose `top` is null is dormant: home does not know of it, and the first
 // child to come wakes it with both locks held. Numbers are handed out a shard, and whoever holds
-// several locks takes the largest and writes it back to all: of two tickets that conflict the later
-// has the larger number, and nothing is shared by those that don't.
+// several locks takes the largest and writes it back to all; a copy that goes dormant takes its
+// shard's counter home, and one that wakes takes home's counter to its shard. So of two tickets
+// that conflict the later has the larger number, and nothing is shared by those that don't.
 //
 // Thread safety: everything is guarded by `lock`; `live_here` may also be read by others.
 #pragma once
@@ -114,7 +115,7 @@ class alignas(128) Shard {
   // A copy of a name in this shard that has no live claims below it goes to sleep; `home` is held.
   void put_to_sleep(Node& copy) noexcept;
   // Makes home know of it; `home` is held.
-  void wake(Node& copy, Node& top) const noexcept;
+  void wake(Node& copy, Node& top) noexcept;
 
   std::uint64_t counter = 0;  // The largest number handed out or seen, without its shard.
   std::size_t tickets = 0;    // Live tickets whose first entry is here.

@@ -125,6 +125,39 @@ TEST_F(StoredFate, RenewingBeginsTheTimeAnew) {
   EXPECT_TRUE(forever.renew());
 }
 
+// The longest time that can be asked for ends when time does, not before it began.
+TEST_F(StoredFate, TheLongestMaxHoldKeepsOthersOut) {
+  Hold hold = space.max_hold(std::chrono::nanoseconds::max()).lock(book);
+  const std::stop_token lost = hold.lost();
+  EXPECT_EQ(hold.deadline(), Instant::max());
+  EXPECT_FALSE(other().try_lock(book));
+  EXPECT_TRUE(hold.renew());
+  store->advance(24h * 365 * 100);
+  store->settle();
+  EXPECT_FALSE(other().try_lock(book));
+  EXPECT_FALSE(lost.stop_requested());
+  EXPECT_TRUE(hold.renew());
+  EXPECT_TRUE(hold.release());
+}
+
+TEST_F(StoredFate, AStoresClockStopsAtTheEndOfTime) {
+  const Hold hold = space.max_hold(1h).lock(book);
+  store->advance(std::chrono::nanoseconds::max());
+  store->advance(1h);
+  EXPECT_EQ(store->now(), Instant::max());
+  EXPECT_TRUE(other().try_lock(book));
+}
+
+TEST_F(StoredFate, RenewingAfterTheHolderWasToldIsTooLate) {
+  Hold hold = space.max_hold(10s).lock(book);
+  const std::stop_token lost = hold.lost();
+  store->advance(9s);
+  await(lost);
+  EXPECT_FALSE(hold.renew()) << "before its deadline, but the holder has been told";
+  store->advance(1s);
+  EXPECT_TRUE(other().try_lock(book));
+}
+
 // A process that is stopped when its turn comes does not start its own time: those who wait do.
 TEST_F(StoredFate, TheTimeOfAStoppedHolderRunsToo) {
   Hold first = space.lock(book);
@@ -141,11 +174,6 @@ TEST_F(StoredFate, TheTimeOfAStoppedHolderRunsToo) {
   EXPECT_EQ(space.inspect(book).front().ticket.number, second_token);
   store->hold_notices(false);
   waiter.join();
-}
-
-TEST_F(StoredFate, ANegativeMaxHoldIsRefused) {
-  EXPECT_THROW(static_cast<void>(space.max_hold(-1s)), BadRequest);
-  EXPECT_THROW(static_cast<void>(open("local:").max_hold(1s)), BadRequest);
 }
 
 // ---- Eviction ----

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "space/stored/stored_space.hpp"
+#include "tenure/detail/saturating.hpp"
 #include "tenure/error.hpp"
 
 namespace tenure::stored {
@@ -48,7 +49,12 @@ std::optional<Instant> StoredSpace::deadline(const detail::Grant& grant) {
 bool StoredSpace::renew(detail::Grant& grant) {
   check_open_for_hold();
   const RecordRef record = static_cast<Record*>(grant.ticket)->held;
+  const auto is_lost = [this, &record] {
+    const base::Mutex::Scoped lock{mutex_};
+    return record->is_lost;
+  };
   for (;;) {
+    if (is_lost()) return false;
     Txn read;
     read.reads.push_back(Range::key(record->first_key()));
     const Outcome outcome = store_->apply(read);
@@ -59,13 +65,14 @@ bool StoredSpace::renew(detail::Grant& grant) {
     if (row.max_hold.count() == 0) return true;
     const Instant now = store_->now();
     if (row.deadline.has_value() && now >= *row.deadline) return false;
-    row.deadline = now + row.max_hold;
+    row.deadline = detail::saturating_add(now, row.max_hold);
     Txn txn;
     txn.guards.push_back(Guard::unchanged(entry.key, entry.changed));
     txn.writes.push_back(Write::put(entry.key, row.text()));
     if (!store_->apply(txn).committed) continue;
     record->row.deadline = row.deadline;
-    return store_->now() < *row.deadline;  // It may have been stopped for longer than that.
+    // It may have been stopped for longer than that, or told meanwhile.
+    return store_->now() < *row.deadline && !is_lost();
   }
 }
 
@@ -121,17 +128,19 @@ void StoredSpace::watch_hold(const RecordRef& record) noexcept {
       const base::Mutex::Scoped lock{mutex_};
       // Or it was just downgraded, and is elsewhere.
       is_lost = !record->moving && record->first_key() == key;
-      if (!is_lost) what.until = store_->now() + 1ms;
+      if (!is_lost) what.until = detail::saturating_add(store_->now(), 1ms);
     } else {
       const Row row = parse_row(outcome.reads.front().front()).row.value_or(Row{});
       if (row.deadline.has_value()) {
-        what.until = *row.deadline - margin(row.max_hold.count() != 0 ? row.max_hold : 3s);
+        what.until = detail::saturating_sub(*row.deadline,
+                                            margin(row.max_hold.count() != 0 ? row.max_hold : 3s));
         is_lost = row.evicted || store_->now() >= *what.until;
       }
     }
   } catch (...) {
     what.ranges.clear();
-    what.until = store_->now() + 200ms;  // Nothing is known: not a reason to give up.
+    // Nothing is known: not a reason to give up.
+    what.until = detail::saturating_add(store_->now(), 200ms);
   }
   if (is_lost) {
     fire_lost(record);
@@ -157,6 +166,7 @@ void StoredSpace::fire_lost(const RecordRef& record) noexcept {
   {
     const base::Mutex::Scoped lock{mutex_};
     source = record->lost;
+    record->is_lost = source.has_value();
   }
   if (!source.has_value()) return;
   try {

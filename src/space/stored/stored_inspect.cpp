@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "space/stored/stored_space.hpp"
+#include "tenure/detail/saturating.hpp"
 #include "tenure/error.hpp"
 #include "tenure/rule.hpp"
 
@@ -142,7 +143,7 @@ bool StoredSpace::evict(Token token, bool at_once) {
       continue;
     }
     Row row = found->row;
-    const Instant until = store_->now() + evict_margin;
+    const Instant until = detail::saturating_add(store_->now(), evict_margin);
     row.deadline = std::min(row.deadline.value_or(until), until);
     row.evicted = true;
     Txn txn;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "space/stored/stored_space.hpp"
+#include "tenure/detail/saturating.hpp"
 #include "tenure/error.hpp"
 #include "tenure/rule.hpp"
 
@@ -111,7 +112,7 @@ void StoredSpace::arm_retry() noexcept {
   std::unique_ptr<Watch> watch;
   try {
     WatchFor soon;
-    soon.until = store_->now() + retry_time;
+    soon.until = detail::saturating_add(store_->now(), retry_time);
     watch = store_->watch(std::move(soon), [this] { retry(); });
   } catch (...) {
     leave();  // No thread, no memory: what is left goes with the session.

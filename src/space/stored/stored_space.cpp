@@ -56,9 +56,6 @@ detail::OwnerRef StoredSpace::owner(const Owner& owner) {
 }
 
 detail::OwnerRef StoredSpace::on_terms(const detail::OwnerRef& owner, const detail::Terms& terms) {
-  if (terms.max_hold < std::chrono::nanoseconds::zero()) {
-    throw BadRequest("max_hold must be greater than zero");
-  }
   auto state = std::make_shared<detail::OwnerState>();
   if (owner != nullptr) {
     state->owner = owner->owner;

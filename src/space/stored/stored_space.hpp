@@ -58,6 +58,7 @@ struct Record {
   std::uint64_t round = 0;                      // Counts the times that it began to watch.
   std::vector<std::unique_ptr<Watch>> watches;  // Of the last round.
   std::optional<std::stop_source> lost;         // Once somebody asked for it.
+  bool is_lost = false;                         // The holder was told, or is being.
   bool moving = false;                          // A downgrade takes it from one key to another.
 
   [[nodiscard]] std::string first_key() const { return row_key(row.claims.front(), number); }
@@ -199,7 +200,7 @@ class StoredSpace final : public detail::Backend {
   void check_open_for_hold() const;
   [[nodiscard]] std::vector<std::string> known_classes(std::span<const Claim> claims);
   void learn(std::span<const std::string> classes);
-  [[nodiscard]] bool forked() const noexcept { return base::fork_generation() != fork_generation_; }
+  [[nodiscard]] bool forked() const noexcept { return base::forked_since(fork_generation_); }
 
   const std::shared_ptr<Store> store_;
   const std::unique_ptr<Session> session_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "space/stored/stored_space.hpp"
+#include "tenure/detail/saturating.hpp"
 #include "tenure/error.hpp"
 
 namespace tenure::stored {
@@ -126,7 +127,7 @@ std::optional<Instant> StoredSpace::deadline_of(Seen& ticket) {
     start_deadline(*view.own, ticket.row.deadline);
     if (ticket.row.deadline.has_value()) return ticket.row.deadline;
   }
-  return store_->now() + std::max(slow_check, ticket.row.max_hold / 2);
+  return detail::saturating_add(store_->now(), std::max(slow_check, ticket.row.max_hold / 2));
 }
 
 // False: the entry has changed, look again. What is written is that entry and a deadline, never a
@@ -136,7 +137,7 @@ bool StoredSpace::start_deadline(const Entry& entry, std::optional<Instant>& dea
   if (!parsed.row.has_value()) return false;  // A downgrade put another claim first.
   Row& row = *parsed.row;
   if (!row.deadline.has_value()) {
-    row.deadline = store_->now() + row.max_hold;
+    row.deadline = detail::saturating_add(store_->now(), row.max_hold);
     Txn txn;
     txn.guards.push_back(Guard::unchanged(entry.key, entry.changed));
     txn.writes.push_back(Write::put(entry.key, row.text()));
@@ -194,7 +195,7 @@ void StoredSpace::on_notice(std::uint64_t number) noexcept {
 void StoredSpace::look_again_soon(const RecordRef& record) noexcept {
   try {
     WatchFor soon;
-    soon.until = store_->now() + look_retry_time;
+    soon.until = detail::saturating_add(store_->now(), look_retry_time);
     watch_for(record, {std::move(soon)});
   } catch (...) {
     end_wait(record, detail::WaitOutcome::lost);  // Nobody could tell it any more.

@@ -6,6 +6,7 @@
 
 #include "base/fork.hpp"
 #include "store/threads.hpp"
+#include "tenure/detail/saturating.hpp"
 
 namespace tenure::etcd {
 namespace {
@@ -258,7 +259,8 @@ void Watches::nap() {
     work_.wait(mutex_);
     return;
   }
-  const std::chrono::nanoseconds left = timers_.begin()->first - engine_->clock().now();
+  const std::chrono::nanoseconds left =
+      detail::saturating_sub(timers_.begin()->first, engine_->clock().now());
   work_.wait_for(mutex_, std::clamp(left, std::chrono::nanoseconds{0}, longest));
 }
 

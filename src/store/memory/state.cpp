@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "store/session_entry.hpp"
+#include "tenure/detail/saturating.hpp"
 
 namespace tenure {
 namespace {
@@ -240,7 +241,7 @@ void MemoryStore::State::ring(std::shared_ptr<Life> life) {
 // --- the clock
 
 Instant MemoryStore::State::time() const {
-  return base_ + (clock_ == Clock::virtual_time ? advanced_ : since_boot());
+  return detail::saturating_add(base_, clock_ == Clock::virtual_time ? advanced_ : since_boot());
 }
 
 Instant MemoryStore::State::now() {
@@ -254,7 +255,7 @@ void MemoryStore::State::advance(std::chrono::nanoseconds by) {
   }
   if (by < std::chrono::nanoseconds::zero()) throw BadRequest("memory: cannot move the clock back");
   const Lock lock{mutex_};
-  advanced_ += by;
+  advanced_ = detail::saturating_add(advanced_, by);
   collect(table_.revision());
 }
 
@@ -307,7 +308,8 @@ void MemoryStore::State::nap() {
     }
   }
   if (next) {
-    work_.wait_for(mutex_, std::clamp(*next - time(), std::chrono::nanoseconds{0}, longest_nap));
+    work_.wait_for(mutex_, std::clamp(detail::saturating_sub(*next, time()),
+                                      std::chrono::nanoseconds{0}, longest_nap));
   } else {
     work_.wait(mutex_);
   }

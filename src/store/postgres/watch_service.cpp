@@ -11,6 +11,7 @@
 #include "store/postgres/sessions.hpp"
 #include "store/postgres/statements.hpp"
 #include "store/postgres/watches.hpp"
+#include "tenure/detail/saturating.hpp"
 
 namespace tenure::postgres {
 namespace {
@@ -297,7 +298,7 @@ void Watches::sleep() {
   mutex_.unlock();
   if (first) {
     try {
-      nap = std::min<std::int64_t>(nap, (*first - engine_->estimate()).count());
+      nap = std::min(nap, detail::saturating_sub(*first, engine_->estimate()).count());
     } catch (const Error&) {
       nap = std::min(nap, second_ns);
     }

@@ -11,6 +11,7 @@
 
 #include "store/sqlite/watches.hpp"
 #include "store/threads.hpp"
+#include "tenure/detail/saturating.hpp"
 
 namespace tenure::sqlite {
 namespace {
@@ -179,9 +180,11 @@ std::int64_t Watches::nap_ns() {
     planned_ = Instant::max();
     return -1;
   }
-  if (!timers_.empty()) nap = std::min(nap, (timers_.begin()->first - now).count());
+  if (!timers_.empty()) {
+    nap = std::min(nap, detail::saturating_sub(timers_.begin()->first, now).count());
+  }
   nap = std::max<std::int64_t>(nap, 0);
-  planned_ = now + std::chrono::nanoseconds{nap};
+  planned_ = detail::saturating_add(now, std::chrono::nanoseconds{nap});
   return nap;
 }
 
