@@ -119,7 +119,7 @@ def bad_argument(program):
     refused(program, ["run", "a", "--"], "no command given: put it after --", "run ")
     refused(program, ["show"], "no PATH given", "show ")
     refused(program, ["evict", "first"],
-            "TOKEN takes a number from 1 to 18446744073709551615, not 'first'", "evict ")
+            "TOKEN takes a number from 0 to 18446744073709551615, not 'first'", "evict ")
     refused(program, ["completions", "csh"], "SHELL must be bash, zsh or fish, not 'csh'",
             "completions ")
 

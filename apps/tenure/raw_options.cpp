@@ -97,7 +97,7 @@ Options list_options(const Raw& raw) {
 
 EvictOptions evict_options(const Raw& raw) {
   constexpr auto most = std::numeric_limits<std::uint64_t>::max();
-  const Token token{number_of<std::uint64_t>("TOKEN", raw.token, 1, most)};
+  const Token token{number_of<std::uint64_t>("TOKEN", raw.token, 0, most)};
   return {.space = raw.space, .token = token, .now = raw.now, .json = raw.json};
 }
 

@@ -32,7 +32,7 @@ Line line_of(const TicketInfo& info, const Claim& claim, Instant now) {
                     info.granted ? "" : std::to_string(info.position),
                     info.since ? age_text(now - *info.since) : "", info.ticket.owner.text(),
                     std::to_string(info.ticket.number.value), printable(info.host),
-                    info.pid != 0 ? std::to_string(info.pid) : "", printable(info.label)}};
+                    info.pid != 0 ? std::to_string(info.pid) : "", label_text(info)}};
 }
 
 std::string row_text(const Row& cells, const Row& widest, const Terminal& terminal, Style style,
