@@ -233,10 +233,33 @@ std::string help_of(const CLI::App& app) {
   return found == all.commands.end() ? help_text(all) : help_text(*found);
 }
 
+// Options that most commands have may come before the command as well: they are moved behind it,
+// which accepts or refuses them.
+std::vector<const char*> command_first(std::span<const char* const> arguments) {
+  std::vector<const char*> common;
+  std::size_t at = 1;
+  for (; at < arguments.size(); ++at) {
+    const std::string_view one = arguments[at];
+    if (one != "--space" && one != "--json" && !one.starts_with("--space=")) break;
+    common.push_back(arguments[at]);
+    if (one != "--space") continue;
+    if (++at == arguments.size()) throw UsageError("--space needs a value");
+    common.push_back(arguments[at]);
+  }
+  std::vector<const char*> out{arguments.begin(), arguments.begin() + (arguments.empty() ? 0 : 1)};
+  if (at >= arguments.size()) return out;
+  out.push_back(arguments[at]);
+  const bool is_command = !std::string_view{arguments[at]}.starts_with('-');
+  if (is_command) out.insert(out.end(), common.begin(), common.end());
+  for (const char* const rest : arguments.subspan(at + 1)) out.push_back(rest);
+  return out;
+}
+
 }  // namespace
 
 Command parse_arguments(int argc, const char* const* argv) {
-  std::span arguments{argv, static_cast<std::size_t>(argc)};
+  const std::vector<const char*> sorted = command_first({argv, static_cast<std::size_t>(argc)});
+  std::span<const char* const> arguments{sorted};
   std::vector<std::string> command_line;
   if (arguments.size() > 1 && std::string_view{arguments[1]} == "run") {
     const auto separator = std::ranges::find(arguments, std::string_view{"--"});

@@ -110,6 +110,8 @@ def bad_option(program):
             "use only one of --shared, --group and --permits", "run ")
     refused(program, ["run", "a", "--try", "--timeout", "1s", "--", "true"],
             "use only one of --try and --timeout", "run ")
+    refused(program, ["--json", "run", "a", "--", "true"], "unknown option '--json'", "run ")
+    refused(program, ["--json", "--loud", "ls"], "unknown option '--loud'", "ls ")
 
 
 def bad_argument(program):
@@ -127,6 +129,9 @@ def bad_argument(program):
 def bad_value(program):
     refused(program, ["ls", "--space"], "--space needs a value", "ls ")
     refused(program, ["ls", "--space", ""], "--space needs a value", "ls ")
+    refused(program, ["--space", "", "ls"], "--space needs a value", "ls ")
+    refused(program, ["--space"], "--space needs a value")
+    refused(program, ["--space", "sqlite:a.db"], "no command given")
     refused(program, ["run", "a", "--permits", "0", "--", "true"],
             "--permits takes a number from 1 to 1000000000, not '0'", "run ")
     refused(program, ["run", "a", "-E", "256", "--", "true"],

@@ -210,6 +210,21 @@ def doctor_finds_the_dead(space):
     holder.stdin.close()
 
 
+def options_before_the_command(space):
+    """Those that most commands have; of several the last one counts."""
+    url = f"sqlite:{space.file('other.db')}"
+    for before in (["--space", url], [f"--space={url}"],
+                   ["--space", "sqlite:/no/such", "--space", url]):
+        assert space.do(*before, "run", "a/b", "--", "true")[0] == 0
+        status, out, error = space.do(*before, "--json", "ls", "a")
+        assert (status, error) == (0, ""), (status, error)
+        assert json.loads(out)["space"] == url, out
+    assert json.loads(space.do("--space", "sqlite:/no/such", "--json", "ls", "--space", url)[1])
+    assert space.do("--json", "--version") == space.do("--version")
+    assert space.do("--space", url, "--help") == space.do("--help")
+    assert "[--space URL] [--json] COMMAND" in space.do("--help")[1]
+
+
 def any_bytes(space):
     """A label that is not UTF-8 is listed by all commands, and the ticket can be evicted."""
     latin = os.fsdecode(b"caf\xe9")
