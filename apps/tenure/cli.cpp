@@ -11,6 +11,7 @@
 
 #include "raw_options.hpp"
 #include "tenure/error.hpp"
+#include "tenure/store.hpp"
 #include "terminal.hpp"
 
 namespace tenure::cli {
@@ -50,9 +51,9 @@ void json(CLI::App* app, Definitions& in) {
 
 void define_run(Definitions& in) {
   CLI::App* const app = command(in, "run", "Run a command while holding a lock");
-  app->add_option(
-         "PATH", in.raw.paths,
-         "What to lock, such as deploy/prod; several paths are locked together or not at all")
+  app->add_option("PATH", in.raw.paths,
+                  "What to lock, such as deploy/prod or 'nightly backup'; several paths are locked "
+                  "together or not at all")
       ->check(refuse_nothing)
       ->required();
   app->add_flag("--shared", in.raw.shared, "Share the lock with other commands that use --shared");
@@ -209,7 +210,8 @@ std::string subcommand_of(const CLI::App& app) {
 // One line: what is wrong.
 std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   if (const std::vector<std::string> rest = app.remaining(true); !rest.empty()) {
-    const std::string first = printable(rest.front());
+    const bool url = rest.front().contains("://");  // There may be a password in it.
+    const std::string first = printable(url ? shown_url(rest.front()) : rest.front());
     if (first.starts_with('-')) return fmt::format("unknown option '{}'", first);
     const bool command = app.get_subcommands().empty();
     return fmt::format("{} '{}'", command ? "unknown command" : "unexpected argument", first);

@@ -148,9 +148,21 @@ def bad_path(program):
     refused(program, ["ls", "a//b"],
             'bad path "a//b" at byte 2: this segment is empty: remove a slash, or write "" for an '
             "empty segment", "ls ")
-    done = run(program, "run", "a b\x1b[2J", "--", "true")
-    assert done.returncode == 2 and "at byte 1: write a space as %20" in done.stderr, done
+    done = run(program, "run", "a b\x1b[2J%", "--", "true")
+    assert done.returncode == 2 and "write %25 for a percent sign" in done.stderr, done
     assert ESCAPE not in done.stderr, done
+
+
+def a_url_in_the_wrong_place(program):
+    """It may have a password in it."""
+    url, shown = "postgres://me:hunter2@db/ops", "postgres://me@db/ops"
+    refused(program, ["ls", url], f"'{shown}' is a URL, not a path: use --space", "ls ")
+    refused(program, ["run", url, "--", "true"], f"'{shown}' is a URL, not a path: use --space",
+            "run ")
+    refused(program, ["evict", url],
+            f"TOKEN takes a number from 0 to 18446744073709551615, not '{shown}'", "evict ")
+    refused(program, ["demo", url], f"unexpected argument '{shown}'", "demo ")
+    refused(program, [url], f"unknown command '{shown}'")
 
 
 def durations(program):

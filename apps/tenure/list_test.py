@@ -10,7 +10,7 @@ import re
 import signal
 import sqlite3
 
-from harness import children, finish, is_running, main, minder_of, wait_for
+from harness import LIMIT, children, finish, is_running, main, minder_of, wait_for
 
 
 def _crowd(space):
@@ -223,6 +223,25 @@ def options_before_the_command(space):
     assert space.do("--json", "--version") == space.do("--version")
     assert space.do("--space", url, "--help") == space.do("--help")
     assert "[--space URL] [--json] COMMAND" in space.do("--help")[1]
+
+
+def paths_as_people_type_them(space):
+    """Slashes at the ends, spaces, quotes and any bytes; lists show the text of the path."""
+    cases = {"/deploy/prod": "deploy/prod", "deploy/prod/": "deploy/prod", "/": "/",
+             "a b": "a%20b", "a%20b": "a%20b", 'say "hi"/x': "say%20%22hi%22/x",
+             "'q'": "'q'", '""/a': '""/a', "caf\xe9": "caf\xe9", "tab\there": "tab%09here",
+             os.fsdecode(b"caf\xe9"): "caf%E9", "100%25": "100%25"}
+    for typed, text in cases.items():
+        holder = space.hold(typed)
+        for path in (typed, text):
+            [ticket] = space.tickets(path)
+            assert [claim["path"] for claim in ticket["claims"]] == [text], (typed, ticket)
+        assert text in space.do("show", typed)[1], typed
+        assert space.do("run", text, "--try", "--quiet", "--", "true")[0] == 75, typed
+        holder.stdin.close()
+        assert holder.wait(LIMIT) == 0
+    status, out, _ = space.do("run", "/a b/", "c", "--", "sh", "-c", "echo $TENURE_PATH")
+    assert (status, out) == (0, "a%20b c\n"), out
 
 
 def any_bytes(space):
