@@ -11,6 +11,7 @@
 
 #include "raw_options.hpp"
 #include "tenure/error.hpp"
+#include "tenure/store.hpp"
 #include "terminal.hpp"
 
 namespace tenure::cli {
@@ -50,9 +51,9 @@ void json(CLI::App* app, Definitions& in) {
 
 void define_run(Definitions& in) {
   CLI::App* const app = command(in, "run", "Run a command while holding a lock");
-  app->add_option(
-         "PATH", in.raw.paths,
-         "What to lock, such as deploy/prod; several paths are locked together or not at all")
+  app->add_option("PATH", in.raw.paths,
+                  "What to lock, such as deploy/prod or 'nightly backup'; several paths are locked "
+                  "together or not at all")
       ->check(refuse_nothing)
       ->required();
   app->add_flag("--shared", in.raw.shared, "Share the lock with other commands that use --shared");
@@ -209,7 +210,8 @@ std::string subcommand_of(const CLI::App& app) {
 // One line: what is wrong.
 std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   if (const std::vector<std::string> rest = app.remaining(true); !rest.empty()) {
-    const std::string first = printable(rest.front());
+    const bool url = rest.front().contains("://");  // There may be a password in it.
+    const std::string first = printable(url ? shown_url(rest.front()) : rest.front());
     if (first.starts_with('-')) return fmt::format("unknown option '{}'", first);
     const bool command = app.get_subcommands().empty();
     return fmt::format("{} '{}'", command ? "unknown command" : "unexpected argument", first);
@@ -233,10 +235,33 @@ std::string help_of(const CLI::App& app) {
   return found == all.commands.end() ? help_text(all) : help_text(*found);
 }
 
+// Options that most commands have may come before the command as well: they are moved behind it,
+// which accepts or refuses them.
+std::vector<const char*> command_first(std::span<const char* const> arguments) {
+  std::vector<const char*> common;
+  std::size_t at = 1;
+  for (; at < arguments.size(); ++at) {
+    const std::string_view one = arguments[at];
+    if (one != "--space" && one != "--json" && !one.starts_with("--space=")) break;
+    common.push_back(arguments[at]);
+    if (one != "--space") continue;
+    if (++at == arguments.size()) throw UsageError("--space needs a value");
+    common.push_back(arguments[at]);
+  }
+  std::vector<const char*> out{arguments.begin(), arguments.begin() + (arguments.empty() ? 0 : 1)};
+  if (at >= arguments.size()) return out;
+  out.push_back(arguments[at]);
+  const bool is_command = !std::string_view{arguments[at]}.starts_with('-');
+  if (is_command) out.insert(out.end(), common.begin(), common.end());
+  for (const char* const rest : arguments.subspan(at + 1)) out.push_back(rest);
+  return out;
+}
+
 }  // namespace
 
 Command parse_arguments(int argc, const char* const* argv) {
-  std::span arguments{argv, static_cast<std::size_t>(argc)};
+  const std::vector<const char*> sorted = command_first({argv, static_cast<std::size_t>(argc)});
+  std::span<const char* const> arguments{sorted};
   std::vector<std::string> command_line;
   if (arguments.size() > 1 && std::string_view{arguments[1]} == "run") {
     const auto separator = std::ranges::find(arguments, std::string_view{"--"});

@@ -110,6 +110,8 @@ def bad_option(program):
             "use only one of --shared, --group and --permits", "run ")
     refused(program, ["run", "a", "--try", "--timeout", "1s", "--", "true"],
             "use only one of --try and --timeout", "run ")
+    refused(program, ["--json", "run", "a", "--", "true"], "unknown option '--json'", "run ")
+    refused(program, ["--json", "--loud", "ls"], "unknown option '--loud'", "ls ")
 
 
 def bad_argument(program):
@@ -119,7 +121,7 @@ def bad_argument(program):
     refused(program, ["run", "a", "--"], "no command given: put it after --", "run ")
     refused(program, ["show"], "no PATH given", "show ")
     refused(program, ["evict", "first"],
-            "TOKEN takes a number from 1 to 18446744073709551615, not 'first'", "evict ")
+            "TOKEN takes a number from 0 to 18446744073709551615, not 'first'", "evict ")
     refused(program, ["completions", "csh"], "SHELL must be bash, zsh or fish, not 'csh'",
             "completions ")
 
@@ -127,6 +129,9 @@ def bad_argument(program):
 def bad_value(program):
     refused(program, ["ls", "--space"], "--space needs a value", "ls ")
     refused(program, ["ls", "--space", ""], "--space needs a value", "ls ")
+    refused(program, ["--space", "", "ls"], "--space needs a value", "ls ")
+    refused(program, ["--space"], "--space needs a value")
+    refused(program, ["--space", "sqlite:a.db"], "no command given")
     refused(program, ["run", "a", "--permits", "0", "--", "true"],
             "--permits takes a number from 1 to 1000000000, not '0'", "run ")
     refused(program, ["run", "a", "-E", "256", "--", "true"],
@@ -143,9 +148,21 @@ def bad_path(program):
     refused(program, ["ls", "a//b"],
             'bad path "a//b" at byte 2: this segment is empty: remove a slash, or write "" for an '
             "empty segment", "ls ")
-    done = run(program, "run", "a b\x1b[2J", "--", "true")
-    assert done.returncode == 2 and "at byte 1: write a space as %20" in done.stderr, done
+    done = run(program, "run", "a b\x1b[2J%", "--", "true")
+    assert done.returncode == 2 and "write %25 for a percent sign" in done.stderr, done
     assert ESCAPE not in done.stderr, done
+
+
+def a_url_in_the_wrong_place(program):
+    """It may have a password in it."""
+    url, shown = "postgres://me:hunter2@db/ops", "postgres://me@db/ops"
+    refused(program, ["ls", url], f"'{shown}' is a URL, not a path: use --space", "ls ")
+    refused(program, ["run", url, "--", "true"], f"'{shown}' is a URL, not a path: use --space",
+            "run ")
+    refused(program, ["evict", url],
+            f"TOKEN takes a number from 0 to 18446744073709551615, not '{shown}'", "evict ")
+    refused(program, ["demo", url], f"unexpected argument '{shown}'", "demo ")
+    refused(program, [url], f"unknown command '{shown}'")
 
 
 def durations(program):

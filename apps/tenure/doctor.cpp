@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -18,6 +17,8 @@
 #include "exit_status.hpp"
 #include "operate.hpp"
 #include "snapshot.hpp"
+#include "space/stored/row.hpp"
+#include "space/stored/rows.hpp"
 #include "space_choice.hpp"
 #include "tenure/error.hpp"
 #include "tenure/store.hpp"
@@ -102,50 +103,49 @@ void examine_clock(Store& store, Report& report) {
   }
 }
 
-// Of an entry that anybody may have written.
-template <class T>
-T member(const Json& value, const char* name) {
-  const auto found = value.find(name);
-  if (found == value.end()) return {};
-  const bool fits =
-      std::is_same_v<T, std::string> ? found->is_string() : found->is_number_integer();
-  return fits ? found->get<T>() : T{};
-}
-
 SessionRow session_row(const Entry& entry, Store& store) {
   SessionRow row;
   row.id = entry.key.substr(session_prefix.size());
   row.alive = store.alive(row.id);
-  const Json value = Json::parse(entry.value, nullptr, false);
-  if (!value.is_object()) return row;
-  row.host = member<std::string>(value, "host");
-  row.pid = member<std::int64_t>(value, "pid");
-  row.label = member<std::string>(value, "label");
-  const auto since = member<std::int64_t>(value, "since");
-  if (since != 0) row.since = Instant{std::chrono::nanoseconds{since}};
+  stored::SessionRow told = stored::parse_session(entry);
+  row.host = std::move(told.host);
+  row.pid = told.pid;
+  row.label = std::move(told.label);
+  row.since = told.since;
   return row;
 }
 
-// How many each session has. Read as they stand there, since a space would clear the dead away.
-std::map<std::string, std::size_t> count_tickets(Store& store) {
-  Txn txn;
-  Range before_sessions;  // That is where tickets stand.
-  before_sessions.to = std::string{session_prefix};
-  txn.reads.push_back(std::move(before_sessions));
-  const Outcome outcome = store.apply(txn);
-  std::map<std::string, std::size_t> tickets;
-  for (const Entry& entry : outcome.reads.front()) {
-    const Json value = Json::parse(entry.value, nullptr, false);
-    // A ticket of several claims has it all in one entry; the others point there.
-    if (value.is_object() && value.contains("claims")) {
-      ++tickets[member<std::string>(value, "session")];
-    }
+void report_unreadable(const stored::Unreadable& found, Report& report) {
+  if (found.number == Token{}) {
+    report.problems.emplace_back(fmt::format(
+        "there are entries among the tickets that are none ({}): find the program that writes to "
+        "this store, then run 'tenure evict 0'",
+        found.entries.size()));
+    return;
   }
+  std::string claims;
+  for (const Claim& claim : found.claims) claims += (claims.empty() ? "" : " ") + claim.text();
+  report.problems.emplace_back(fmt::format(
+      "ticket {0} at {1} cannot be read ({2}), so every request for that path fails: find the "
+      "program that writes to this store, then run 'tenure evict {0}'",
+      found.number.value, claims, found.why));
+}
+
+// How many tickets each session has. Read as they stand there, since a space would clear the dead
+// away.
+std::map<std::string, std::size_t> examine_tickets(Store& store, Report& report) {
+  Txn txn;
+  txn.reads.push_back(stored::rows_range());
+  Outcome outcome = store.apply(txn);
+  const stored::Rows rows = stored::read_rows(std::move(outcome.reads.front()));
+  for (const stored::Unreadable& found : rows.unreadable) report_unreadable(found, report);
+  std::map<std::string, std::size_t> tickets;
+  for (const stored::Seen& ticket : rows.tickets) ++tickets[ticket.row.session];
   return tickets;
 }
 
 void examine_sessions(Store& store, Report& report) {
-  std::map<std::string, std::size_t> tickets = count_tickets(store);
+  std::map<std::string, std::size_t> tickets = examine_tickets(store, report);
   Txn txn;
   txn.reads.push_back(Range::prefix(std::string{session_prefix}));
   const Outcome outcome = store.apply(txn);

@@ -3,12 +3,14 @@
 
     list_test.py CASE PROGRAM
 """
+import contextlib
 import json
 import os
 import re
 import signal
+import sqlite3
 
-from harness import children, finish, is_running, main, minder_of, wait_for
+from harness import LIMIT, children, finish, is_running, main, minder_of, wait_for
 
 
 def _crowd(space):
@@ -56,7 +58,8 @@ def as_json(space):
     assert sorted(tokens, key=int) == tokens
     for ticket, holder in zip(tickets, holders):
         assert list(ticket) == ["token", "state", "position", "claims", "owner", "session", "host",
-                                "pid", "label", "since", "deadline", "blocked_by"], ticket
+                                "pid", "label", "since", "deadline", "fault",
+                                "blocked_by"], ticket
         assert ticket["pid"] == holder.pid and ticket["host"] == os.uname().nodename
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", ticket["since"]), ticket
         assert ticket["deadline"] is None and re.fullmatch(r"[0-9a-f]{16}", ticket["session"])
@@ -205,6 +208,84 @@ def doctor_finds_the_dead(space):
     assert space.do("run", "b", "--try", "--", "true")[0] == 0
     assert dead() == []
     holder.stdin.close()
+
+
+def options_before_the_command(space):
+    """Those that most commands have; of several the last one counts."""
+    url = f"sqlite:{space.file('other.db')}"
+    for before in (["--space", url], [f"--space={url}"],
+                   ["--space", "sqlite:/no/such", "--space", url]):
+        assert space.do(*before, "run", "a/b", "--", "true")[0] == 0
+        status, out, error = space.do(*before, "--json", "ls", "a")
+        assert (status, error) == (0, ""), (status, error)
+        assert json.loads(out)["space"] == url, out
+    assert json.loads(space.do("--space", "sqlite:/no/such", "--json", "ls", "--space", url)[1])
+    assert space.do("--json", "--version") == space.do("--version")
+    assert space.do("--space", url, "--help") == space.do("--help")
+    assert "[--space URL] [--json] COMMAND" in space.do("--help")[1]
+
+
+def paths_as_people_type_them(space):
+    """Slashes at the ends, spaces, quotes and any bytes; lists show the text of the path."""
+    cases = {"/deploy/prod": "deploy/prod", "deploy/prod/": "deploy/prod", "/": "/",
+             "a b": "a%20b", "a%20b": "a%20b", 'say "hi"/x': "say%20%22hi%22/x",
+             "'q'": "'q'", '""/a': '""/a', "caf\xe9": "caf\xe9", "tab\there": "tab%09here",
+             os.fsdecode(b"caf\xe9"): "caf%E9", "100%25": "100%25"}
+    for typed, text in cases.items():
+        holder = space.hold(typed)
+        for path in (typed, text):
+            [ticket] = space.tickets(path)
+            assert [claim["path"] for claim in ticket["claims"]] == [text], (typed, ticket)
+        assert text in space.do("show", typed)[1], typed
+        assert space.do("run", text, "--try", "--quiet", "--", "true")[0] == 75, typed
+        holder.stdin.close()
+        assert holder.wait(LIMIT) == 0
+    status, out, _ = space.do("run", "/a b/", "c", "--", "sh", "-c", "echo $TENURE_PATH")
+    assert (status, out) == (0, "a%20b c\n"), out
+
+
+def any_bytes(space):
+    """A label that is not UTF-8 is listed by all commands, and the ticket can be evicted."""
+    latin = os.fsdecode(b"caf\xe9")
+    holder = space.hold("a", "--label", latin)
+    space.start("run", "a", "--quiet", "--", "true")
+    space.waiting(1)
+    for command in (["ls"], ["tree"], ["show", "a"], ["doctor"]):
+        status, out, error = space.do(*command)
+        assert (status, error) == (0, "") and "caf%E9" in out, (command, status, out, error)
+    first, second = space.tickets()
+    assert (first["label"], first["fault"]) == ("caf%E9", None), first
+    assert second["blocked_by"] == [first["token"]], second
+    sessions = json.loads(space.do("doctor", "--json")[1])["sessions"]
+    assert "caf%E9" in [session["label"] for session in sessions], sessions
+    assert space.do("evict", "--now", first["token"])[0] == 0
+    finish(holder)
+
+
+def unreadable_entries(space):
+    """doctor names what cannot be read, and evict removes it."""
+    assert space.do("run", "b", "--", "true")[0] == 0
+    with contextlib.closing(sqlite3.connect(space.file("space.db"))) as database, database:
+        for key in (b"\x01\x01\x01a\x00" + (7).to_bytes(8, "big"), b"\x02zz"):
+            database.execute("INSERT INTO entry VALUES (?, ?, 1, 1)", (key, b"caf\xe9"))
+    status, out, error = space.do("run", "a", "--", "true")
+    assert status == 1 and "tenure evict 7" in error, (status, out, error)
+    status, out, error = space.do("run", "b", "--", "true")
+    assert (status, error) == (0, ""), (status, error)
+    [ticket] = space.tickets()
+    assert ticket["token"] == "7" and ticket["claims"][0]["path"] == "a", ticket
+    assert ticket["fault"], ticket
+    assert "unreadable" in space.do("ls")[1]
+    assert "unreadable" in space.do("tree")[1]
+    assert re.search(r"^  unreadable +\S", space.do("show", "a")[1], re.MULTILINE)
+    status, out, _ = space.do("doctor", "--json")
+    problems = json.loads(out)["problems"]
+    assert status == 1 and len(problems) == 2, problems
+    for token in ("7", "0"):
+        assert any(f"'tenure evict {token}'" in problem for problem in problems), problems
+        assert space.do("evict", token)[0] == 0
+    assert json.loads(space.do("doctor", "--json")[1])["problems"] == []
+    assert space.do("run", "a", "--", "true")[0] == 0
 
 
 def new_epoch(space):

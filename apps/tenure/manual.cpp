@@ -78,8 +78,9 @@ std::string help_text(const Manual& manual) {
   rows.reserve(manual.commands.size());
   for (const ManualCommand& command : manual.commands)
     rows.push_back({.left = command.name, .text = command.summary});
-  return fmt::format("{}\nUsage: tenure COMMAND [OPTIONS]\n{}{}\n", manual.summary,
-                     section("Commands:", rows), section("Options:", rows_of(manual.options))) +
+  return fmt::format("{}\nUsage: tenure [--space URL] [--json] COMMAND [OPTIONS]\n{}{}\n",
+                     manual.summary, section("Commands:", rows),
+                     section("Options:", rows_of(manual.options))) +
          "'tenure COMMAND --help' describes one command, 'tenure man' prints the manual.\n";
 }
 

@@ -11,7 +11,9 @@
 #include <utility>
 
 #include "cli.hpp"
+#include "core/escape.hpp"
 #include "duration.hpp"
+#include "tenure/store.hpp"
 #include "terminal.hpp"
 
 namespace tenure::cli {
@@ -22,9 +24,35 @@ constexpr std::size_t max_paths = 64;
 constexpr std::size_t max_clients = 1024;
 constexpr std::size_t max_keys = 1'000'000;
 
+// What was typed, for a message. A URL in the wrong place may have a password in it.
+std::string typed(std::string_view text) {
+  return printable(text.contains("://") ? shown_url(text) : text);
+}
+
+// As people type paths: a slash at either end does not count, and characters that the text of a
+// path has as %XX stand for themselves. A percent sign still begins such an escape, so that what
+// `ls` prints can be typed.
 Path path_of(std::string_view text) {
-  auto path = Path::parse(text);
-  if (!path) throw UsageError(printable(path.error().message(text)));
+  if (text.contains("://")) {
+    throw UsageError(fmt::format("'{}' is a URL, not a path: use --space", typed(text)));
+  }
+  std::string_view rest = text;
+  if (rest.size() > 1 && rest.starts_with('/')) rest.remove_prefix(1);
+  if (rest.size() > 1 && rest.ends_with('/')) rest.remove_suffix(1);
+  std::string canonical;
+  for (;;) {
+    const std::string_view segment = rest.substr(0, rest.find('/'));
+    if (segment == R"("")") {  // The empty segment.
+      canonical += segment;
+    } else {
+      append_escaped(canonical, segment, "\" ");
+    }
+    if (segment.size() == rest.size()) break;
+    canonical += '/';
+    rest.remove_prefix(segment.size() + 1);
+  }
+  auto path = Path::parse(canonical);
+  if (!path) throw UsageError(printable(path.error().message(canonical)));
   return *std::move(path);
 }
 
@@ -34,8 +62,8 @@ Number number_of(std::string_view option, std::string_view text, Number least, N
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
   if (parsed.ec != std::errc{} || parsed.ptr != text.data() + text.size() || number < least ||
       number > most) {
-    throw UsageError(fmt::format("{} takes a number from {} to {}, not '{}'", option, least, most,
-                                 printable(text)));
+    throw UsageError(
+        fmt::format("{} takes a number from {} to {}, not '{}'", option, least, most, typed(text)));
   }
   return number;
 }
@@ -97,7 +125,7 @@ Options list_options(const Raw& raw) {
 
 EvictOptions evict_options(const Raw& raw) {
   constexpr auto most = std::numeric_limits<std::uint64_t>::max();
-  const Token token{number_of<std::uint64_t>("TOKEN", raw.token, 1, most)};
+  const Token token{number_of<std::uint64_t>("TOKEN", raw.token, 0, most)};
   return {.space = raw.space, .token = token, .now = raw.now, .json = raw.json};
 }
 

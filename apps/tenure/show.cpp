@@ -30,6 +30,7 @@ void print(const TicketInfo& info, const Terminal& terminal, Instant now) {
   fmt::print("{} {}\n", terminal.paint(Style::bold, std::to_string(info.ticket.number.value)),
              terminal.paint(style, info.granted ? "holds" : "waits"));
   for (const Claim& claim : info.ticket.claims) line(terminal, "claim", claim.text());
+  line(terminal, "unreadable", printable(info.fault));
   line(terminal, "owner", info.ticket.owner.text());
   line(terminal, "label", printable(info.label));
   line(terminal, "host", printable(info.host));

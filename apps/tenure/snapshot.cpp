@@ -43,6 +43,7 @@ Json json_of(const TicketInfo& info) {
   out["label"] = info.label;
   out["since"] = time_or_null(info.since);
   out["deadline"] = time_or_null(info.deadline);
+  out["fault"] = info.fault.empty() ? Json(nullptr) : Json(info.fault);
   out["blocked_by"] = Json::array();
   for (const Token token : info.blocked_by) {
     out["blocked_by"].push_back(std::to_string(token.value));
@@ -75,8 +76,12 @@ std::string json_text(const Snapshot& snapshot, bool compact) {
   out["now"] = time_text(snapshot.now);
   out["tickets"] = Json::array();
   for (const TicketInfo& info : snapshot.tickets) out["tickets"].push_back(json_of(info));
-  // What is no UTF-8 in a label becomes U+FFFD.
+  // Bytes of a group that are not UTF-8 become U+FFFD; its mode has them as %XX.
   return out.dump(compact ? -1 : 2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string label_text(const TicketInfo& info) {
+  return info.fault.empty() ? printable(info.label) : "unreadable: see tenure doctor";
 }
 
 std::string time_text(Instant time) {

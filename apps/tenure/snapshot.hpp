@@ -24,6 +24,8 @@ struct Snapshot {
 
 // One document, in one line where `compact`; fields: docs/cli.md.
 [[nodiscard]] std::string json_text(const Snapshot& snapshot, bool compact = false);
+// What to show in the place of a ticket's label.
+[[nodiscard]] std::string label_text(const TicketInfo& info);
 // "2026-01-31T12:00:00.123Z"
 [[nodiscard]] std::string time_text(Instant time);
 

@@ -34,7 +34,7 @@ Line line_of(const TicketInfo& info, const Claim& claim, Instant now) {
                     info.since ? age_text(detail::saturating_sub(now, *info.since)) : "",
                     info.ticket.owner.text(), std::to_string(info.ticket.number.value),
                     printable(info.host), info.pid != 0 ? std::to_string(info.pid) : "",
-                    printable(info.label)}};
+                    label_text(info)}};
 }
 
 std::string row_text(const Row& cells, const Row& widest, const Terminal& terminal, Style style,

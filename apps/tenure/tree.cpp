@@ -27,7 +27,9 @@ std::string ticket_text(const TicketInfo& info, const Claim& claim, const Termin
           : terminal.paint(Style::yellow, fmt::format("┊ waits, position {}", info.position));
   if (!claim.mode.is_exclusive()) out += " " + claim.mode.text();
   out += ": " + info.ticket.owner.text();
-  if (!info.label.empty()) out += fmt::format(" '{}'", printable(info.label));
+  if (const std::string label = label_text(info); !label.empty()) {
+    out += fmt::format(" '{}'", label);
+  }
   if (!info.host.empty()) out += fmt::format(" ({}, pid {})", printable(info.host), info.pid);
   if (info.since) out += fmt::format(" for {}", age_text(detail::saturating_sub(now, *info.since)));
   return out;

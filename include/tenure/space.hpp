@@ -43,7 +43,8 @@ class Space : public Locker {
 
   // The operator's release: a holder is told (Hold::lost) and loses its hold, a waiter gets an
   // Evicted error. False when there is no such ticket. In a space over a store the holder has a
-  // second between being told and the next one's grant; evict_now() does without.
+  // second between being told and the next one's grant; evict_now() does without. What cannot be
+  // read there (TicketInfo::fault) goes at once; token zero stands for entries that are no ticket.
   // NOLINTBEGIN(modernize-use-nodiscard): whoever evicts wants it gone, not to know.
   bool evict(Token token) const { return backend_->evict(token, false); }
   bool evict_now(Token token) const { return backend_->evict(token, true); }

@@ -30,6 +30,10 @@ struct TicketInfo {
   std::string host;
   std::int64_t pid = 0;
   std::string label;
+  // Of stored spaces: why the ticket's entry in the store cannot be read; empty: it can. Claims and
+  // number are then those of the entry's key, the rest is unknown, and a limit is given as 1. The
+  // ticket blocks others until evict() removes it.
+  std::string fault;
   friend bool operator==(const TicketInfo&, const TicketInfo&) = default;
 };
 

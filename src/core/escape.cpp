@@ -67,4 +67,20 @@ void append_escaped(std::string& out, std::string_view bytes, std::string_view r
   }
 }
 
+std::string as_utf8(std::string_view bytes) {
+  std::string out;
+  out.reserve(bytes.size());
+  while (!bytes.empty()) {
+    const Character character = first_character(bytes);
+    if (character.size == 0 || character.code == 0) {
+      append_escaped_byte(out, bytes.front());
+      bytes.remove_prefix(1);
+    } else {
+      out += bytes.substr(0, character.size);
+      bytes.remove_prefix(character.size);
+    }
+  }
+  return out;
+}
+
 }  // namespace tenure

@@ -24,4 +24,8 @@ void append_escaped_byte(std::string& out, char byte);
 void append_escaped(std::string& out, std::string_view bytes,
                     std::string_view reserved = reserved_in_segment);
 
+// The same text where it is valid UTF-8 without zero bytes; other bytes become %XX. JSON parsers
+// refuse a document with other bytes, and PostgreSQL's jsonb one with a zero byte.
+[[nodiscard]] std::string as_utf8(std::string_view bytes);
+
 }  // namespace tenure

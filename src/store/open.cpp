@@ -1,4 +1,5 @@
 // Which store a URL names.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -26,21 +27,47 @@ std::shared_ptr<Store> open_etcd(std::string_view url) {
       .open(url);
 }
 
+// Hosts with ports, and not a user with a password before a host that is missing.
+bool names_hosts(std::string_view hosts) {
+  while (!hosts.empty()) {
+    const std::string_view one = hosts.substr(0, hosts.find(','));
+    hosts.remove_prefix(std::min(hosts.size(), one.size() + 1));
+    const std::size_t bracket = one.rfind(']');
+    const std::size_t colon = one.find(':', bracket == std::string_view::npos ? 0 : bracket);
+    if (colon == std::string_view::npos) continue;
+    if (one.find_first_not_of("0123456789", colon + 1) != std::string_view::npos) return false;
+  }
+  return true;
+}
+
+// Without "://" it is a short name, or something like postgres:me:password@host or
+// password=… host=….
+std::string without_server(std::string_view url) {
+  if (url.find_first_of("@=?") == std::string_view::npos) return std::string{url};
+  const std::size_t colon = url.find(':');
+  return colon < url.find_first_of("@=?") ? std::string{url.substr(0, colon + 1)} + "..." : "...";
+}
+
 }  // namespace
 
-// One that can't be read may be a misspelt URL of a server: without user and password.
+// One that can't be read may be a misspelt URL of a server, and any part of it the password.
 std::string shown_url(std::string_view url) {
+  if (url.starts_with(sqlite_scheme)) return std::string{url};
   try {
     if (postgres::is_postgres_url(url)) return postgres::parse_url(url).shown;
   } catch (const Error&) {  // NOLINT(bugprone-empty-catch): whoever opens it is told.
   }
   const std::size_t start = url.find("://");
-  if (start == std::string_view::npos) return std::string{url};
-  const std::size_t at = url.rfind('@');
-  const bool user = at != std::string_view::npos && at > start;
-  const std::string_view rest = url.substr(user ? at : start + 3);
-  return std::string{url.substr(0, start + 3)} + (user ? "..." : "") +
-         std::string{rest.substr(0, rest.find('?'))};
+  if (start == std::string_view::npos) return without_server(url);
+  const std::string scheme{url.substr(0, start + 3)};
+  const std::string_view rest = url.substr(start + 3);
+  const std::size_t query = rest.find('?');
+  const std::string_view head = rest.substr(0, query);
+  // Whether the last '@' ends a password with a '?' in it, or is in a parameter, is unknown.
+  const std::size_t at = rest.rfind('@');
+  if (at != std::string_view::npos && at > head.size()) return scheme + "...";
+  if (at != std::string_view::npos) return scheme + "..." + std::string{head.substr(at)};
+  return scheme + (names_hosts(head.substr(0, head.find('/'))) ? std::string{head} : "...");
 }
 
 bool is_store(std::string_view url) noexcept {

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/escape.hpp"
+
 namespace tenure::stores {
 namespace {
 
@@ -26,13 +28,13 @@ std::string boot_id() {
 
 std::string session_entry(std::string_view label, Instant since) {
   const nlohmann::json entry = {
-      {"host", host_name()},
+      {"host", as_utf8(host_name())},
       {"pid", ::getpid()},
       {"boot", boot_id()},
-      {"label", label},
+      {"label", as_utf8(label)},
       {"since", since.time_since_epoch().count()},
   };
-  return entry.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return entry.dump();
 }
 
 std::string session_id(std::uint64_t number) {

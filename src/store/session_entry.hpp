@@ -12,7 +12,7 @@
 
 namespace tenure::stores {
 
-// Of this process, now. Bytes of the label or host that are no UTF-8 are replaced.
+// Of this process, now. Bytes of the label or host that are not UTF-8 become %XX.
 [[nodiscard]] std::string session_entry(std::string_view label, Instant since);
 
 // The machine's boot id; empty where it can't be read.

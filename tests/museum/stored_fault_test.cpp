@@ -75,7 +75,7 @@ TEST_F(StoredMuseum, M25_AnErrorCostsAWaiterNothing) {
 // ---- Entries that are not ours ----
 
 // In the place of a ticket on `book`: refused by name, nothing is left behind, nothing of it is
-// touched, and what has nothing to do with it goes on.
+// touched until an operator evicts it, and what has nothing to do with it goes on.
 TEST_F(StoredMuseum, M26_ATicketThatIsNoneIsRefusedByName) {
   const std::vector<std::string> hostile = {
       "",
@@ -100,21 +100,26 @@ TEST_F(StoredMuseum, M26_ATicketThatIsNoneIsRefusedByName) {
     SCOPED_TRACE(value.substr(0, 80));
     Txn plant;
     plant.writes.push_back(Write::append(stored::here(book), value));
-    const std::string key = stored::row_key(book, Token{store->apply(plant).revision.value});
+    const Token planted{store->apply(plant).revision.value};
     for (const std::string& said : {
              error_of([&] { static_cast<void>(space.try_lock(book)); }),
              error_of([&] { static_cast<void>(space.lock(book)); }),
              error_of([&] { static_cast<void>(space.lock(book / Path::of("page"))); }),
-             error_of([&] { static_cast<void>(space.inspect(book)); }),
          }) {
       EXPECT_NE(said.find("not written by Tenure"), std::string::npos) << said;
+      EXPECT_NE(said.find("'tenure evict " + std::to_string(planted.value) + "'"),
+                std::string::npos)
+          << said;
     }
     EXPECT_TRUE(space.lock(film).release());
-    Txn read;
-    read.reads.push_back(Range::prefix("\x01"));
-    read.writes.push_back(Write::remove(key));
+    EXPECT_TRUE(space.as("somebody").lock(film).release());
     EXPECT_EQ(tickets(), 1U) << "the stranger's own";
-    store->apply(read);
+    const std::vector<TicketInfo> infos = space.inspect(book);
+    ASSERT_EQ(infos.size(), 1U);
+    EXPECT_EQ(infos.front().ticket.number, planted);
+    EXPECT_EQ(infos.front().ticket.claims, std::vector{book.exclusive()});
+    EXPECT_NE(infos.front().fault, "");
+    EXPECT_TRUE(space.evict(planted));
     EXPECT_TRUE(space.lock(book).release());
   }
 }
@@ -135,20 +140,27 @@ TEST_F(StoredMuseum, M26_AClaimWithoutATicketIsRefused) {
   }
 }
 
-// Among the groups, where it can't even be told which group it would be.
-TEST_F(StoredMuseum, M26_AnEntryOfNoGroupIsRefusedAndNothingIsLeft) {
+// Among the groups, where it can't even be told which group it would be: it is in nobody's way,
+// does not hide the groups that sort after it, and stays until an operator evicts it.
+TEST_F(StoredMuseum, M26_AnEntryOfNoGroupIsInNobodysWayAndHidesNothing) {
   for (const std::string& key : {std::string{"\x02"}, std::string{"\x02zz"}}) {
     Txn plant;
     plant.writes.push_back(Write::put(key, "{}"));
     store->apply(plant);
-    EXPECT_NE(error_of([&] { static_cast<void>(space.lock(book)); }), "none");
-    EXPECT_NE(error_of([&] { static_cast<void>(space.try_lock(book)); }), "none");
+    EXPECT_TRUE(space.lock(book).release());
+    EXPECT_TRUE(space.try_lock(book));
+    {
+      const Space reader = other();
+      const Hold shared = reader.lock(book.shared());
+      EXPECT_FALSE(space.try_lock(book));
+      EXPECT_TRUE(space.try_lock(book.shared()));
+      EXPECT_EQ(space.inspect().size(), 1U);
+    }
     for (int i = 0; i < 5; ++i) move(1s);
     EXPECT_EQ(tickets(), 1U) << "the stranger's own";
-    Txn remove;
-    remove.writes.push_back(Write::remove(key));
-    store->apply(remove);
-    EXPECT_TRUE(space.try_lock(book));
+    EXPECT_TRUE(space.evict(Token{}));
+    EXPECT_FALSE(space.evict(Token{}));
+    EXPECT_EQ(tickets(), 0U);
   }
 }
 

@@ -13,6 +13,7 @@
 // again.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -30,7 +31,7 @@ inline constexpr std::string_view group_tag{"\x02", 1};
 [[nodiscard]] std::string other_limit_class(const Mode& mode);
 [[nodiscard]] std::string group_class(std::string_view group, bool limited);
 
-// The class at the front of an entry's key; empty when it is no claim's.
+// The class at the front of an entry's key; empty when it is no claim's. That of a class is itself.
 [[nodiscard]] std::string_view class_in(std::string_view key) noexcept;
 // The group's name in a class; empty for exclusive.
 [[nodiscard]] std::string_view group_in(std::string_view cls) noexcept;
@@ -41,6 +42,15 @@ inline constexpr std::string_view group_tag{"\x02", 1};
 [[nodiscard]] inline std::string here(const Claim& claim) {
   return here(class_of(claim.mode), claim.path);
 }
+
+// What a key says: the claim and the ticket's number. Whether there is a limit is known, but not
+// which; the mode then has a limit of 1.
+struct RowKey {
+  Claim claim;
+  Token number;
+};
+// Nothing: no ticket has such a key.
+[[nodiscard]] std::optional<RowKey> parse_key(std::string_view key);
 
 // An entry's key, and the number in it.
 [[nodiscard]] std::string row_key(const Claim& claim, Token number);

@@ -25,7 +25,9 @@ Look::Look(std::span<const Claim> claims, std::span<const std::string> known, Re
     : number_(number) {
   for (const Claim& claim : claims) {
     add_class(claim, exclusive_class, floors);
-    for (const std::string& cls : known) add_class(claim, cls, floors);
+    for (const std::string& cls : known) {
+      if (!class_in(cls).empty()) add_class(claim, cls, floors);
+    }
   }
   conflicts_ = ranges_.size();
   for (const Claim& claim : claims) add_limit(claim, class_of(claim.mode));
@@ -77,7 +79,8 @@ void Look::add_gaps(std::span<const std::string> known) {
     gap.to = cls;
     gap.limit = 1;
     if (gap.from < gap.to) ranges_.push_back(std::move(gap));
-    from = prefix_end(cls);
+    // Behind a key without a class there may be a class that begins with it.
+    from = class_in(cls).empty() ? cls + '\0' : prefix_end(cls);
   }
   Range rest;
   rest.from = std::move(from);
@@ -95,7 +98,10 @@ void Look::raise(Floors& floors, Revision number) const {
 Look::Found Look::found(std::span<const std::vector<Entry>> reads) const {
   Found result;
   for (std::size_t i = conflicts_ + limits_.size(); i < ranges_.size(); ++i) {
-    for (const Entry& entry : reads[i]) result.unknown.emplace_back(class_in(entry.key));
+    for (const Entry& entry : reads[i]) {
+      const std::string_view cls = class_in(entry.key);
+      result.unknown.emplace_back(cls.empty() ? std::string_view{entry.key} : cls);
+    }
   }
   if (!result.unknown.empty()) return result;
   // Of several the latest: when that goes, most likely all before it have.

@@ -4,7 +4,8 @@
 // on the path itself, and any one below it.
 // Which groups there are is not known before: a caller tells which classes it knows, and the ranges
 // between those are read as well, so that one that it does not know shows itself. Then it looks
-// again.
+// again. A key among the groups that has no class counts as a class of its own: it is no claim, so
+// it is in nobody's way, and must not hide what comes after it.
 //
 // Cost: (depth + 2) reads a class, however many tickets there are; except that below a path later
 // tickets are passed over one by one. Some stores keep what was removed for a while, and have to

@@ -1,5 +1,6 @@
 #include "space/stored/row.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <concepts>
@@ -8,7 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/escape.hpp"
 #include "space/stored/keys.hpp"
+#include "tenure/rule.hpp"
 
 namespace tenure::stored {
 namespace {
@@ -18,8 +21,10 @@ using Json = nlohmann::json;
 // Written by hand: a tree of values costs as much as the transaction's own work.
 void append_string(std::string& out, std::string_view text) {
   constexpr std::string_view digits = "0123456789abcdef";
+  const auto plain = [](char c) { return c != '\0' && static_cast<unsigned char>(c) < 0x80U; };
+  const std::string escaped = std::ranges::all_of(text, plain) ? std::string{} : as_utf8(text);
   out += '"';
-  for (const char c : text) {
+  for (const char c : escaped.empty() ? text : std::string_view{escaped}) {
     if (c == '"' || c == '\\') {
       out += '\\';
       out += c;
@@ -93,14 +98,23 @@ Claim parse_claim(const Json& json) {
   return path.group(name, static_cast<std::uint32_t>(limit));
 }
 
-Instant instant(const Json& json) { return Instant{std::chrono::nanoseconds{integer(json)}}; }
+// Not before 1970: subtracting a time from the present cannot overflow.
+Instant instant(const Json& json) {
+  return Instant{std::chrono::nanoseconds{std::max<std::int64_t>(integer(json), 0)}};
+}
+
+// A value with bytes that are not UTF-8 is no JSON. Earlier versions wrote labels as they came.
+Json parse_json(const std::string& value) {
+  Json json = Json::parse(value, nullptr, false);
+  return json.is_discarded() ? Json::parse(as_utf8(value)) : json;
+}
 
 Row parse_ticket(const Json& json) {
   Row row;
   row.session = json.at("session").get<std::string>();
   row.request = natural(json.at("request"));
   for (const Json& claim : json.at("claims")) row.claims.push_back(parse_claim(claim));
-  if (row.claims.empty()) throw BadRequest("it has no claims");
+  if (const auto fault = find_fault(row.claims)) throw BadRequest(*fault);
   if (const auto owner = json.find("owner"); owner != json.end())
     row.owner = Owner{parse_path(*owner)};
   if (const auto label = json.find("label"); label != json.end())
@@ -120,9 +134,14 @@ Row parse_ticket(const Json& json) {
 }  // namespace
 
 void refuse_row(const Entry& entry, std::string_view why) {
-  throw StoreError("the entry of ticket " + std::to_string(number_in(entry.key).value) +
-                   " was not written by Tenure (" + std::string{why} +
-                   "): find the program that writes to this store, and run 'tenure doctor'");
+  const std::optional<RowKey> key = parse_key(entry.key);
+  const std::string token = std::to_string(key.has_value() ? key->number.value : 0);
+  std::string reason;
+  append_escaped(reason, why, {});
+  throw StoreError("the entry of ticket " + token + " was not written by Tenure (" + reason +
+                   "): find the program that writes to this store, and remove the entry with "
+                   "'tenure evict " +
+                   token + "'");
 }
 
 std::string Row::text() const {
@@ -171,28 +190,39 @@ std::string Pointer::text() const {
   return out += '}';
 }
 
-Parsed parse_row(const Entry& entry) {
+std::expected<Parsed, std::string> read_row(const Entry& entry) {
   try {
-    const Json json = Json::parse(entry.value);
-    if (!json.is_object()) refuse_row(entry, "it is not a JSON object");
-    if (json.contains("claims")) return {.row = parse_ticket(json), .pointer = {}};
-    return {.row = {},
-            .pointer = Pointer{.session = json.at("session").get<std::string>(),
-                               .first = parse_claim(json.at("first"))}};
+    const Json json = parse_json(entry.value);
+    if (!json.is_object()) return std::unexpected("it is not a JSON object");
+    if (json.contains("claims")) return Parsed{.row = parse_ticket(json), .pointer = {}};
+    return Parsed{.row = {},
+                  .pointer = Pointer{.session = json.at("session").get<std::string>(),
+                                     .first = parse_claim(json.at("first"))}};
   } catch (const Json::exception& error) {
-    refuse_row(entry, error.what());
+    return std::unexpected(error.what());
   } catch (const BadRequest& error) {
-    refuse_row(entry, error.what());
+    return std::unexpected(error.what());
   }
 }
 
+Parsed parse_row(const Entry& entry) {
+  std::expected<Parsed, std::string> parsed = read_row(entry);
+  if (!parsed.has_value()) refuse_row(entry, parsed.error());
+  return *std::move(parsed);
+}
+
 SessionRow parse_session(const Entry& entry) {
-  const Json json = Json::parse(entry.value, nullptr, false);
+  Json json = Json::parse(entry.value, nullptr, false);
+  if (json.is_discarded()) json = Json::parse(as_utf8(entry.value), nullptr, false);
   if (!json.is_object()) return {};
   SessionRow row;
   if (const auto it = json.find("host"); it != json.end() && it->is_string()) row.host = *it;
   if (const auto it = json.find("pid"); it != json.end() && it->is_number_integer()) row.pid = *it;
   if (const auto it = json.find("label"); it != json.end() && it->is_string()) row.label = *it;
+  if (const auto it = json.find("since"); it != json.end() && it->is_number_integer()) {
+    const std::int64_t since = *it;
+    if (since > 0) row.since = Instant{std::chrono::nanoseconds{since}};
+  }
   return row;
 }
 

@@ -8,7 +8,8 @@
 // and those of further claims say where that is:
 //   {"session":"16 digits","first":["book/3"]}
 //
-// Paths, groups and owners are in the text form of path.hpp. Times are nanoseconds of the store's
+// Paths, groups and owners are in the text form of path.hpp. A label is any text; its zero bytes,
+// and bytes that are not UTF-8, are written as %XX. Times are nanoseconds of the store's
 // clock, since 1970. owner, label, max_hold, deadline and evicted are left out where there is none;
 // number is there only after a downgrade moved the entry, as its key's own revision is another
 // then.
@@ -16,6 +17,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <expected>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -57,11 +59,14 @@ struct Seen {
   Token number;
 };
 
-// Throws StoreError for an entry that nobody of us wrote, and names it.
+// Exactly one of them. Bytes that are not UTF-8 are read as %XX.
 struct Parsed {
   std::optional<Row> row;
   std::optional<Pointer> pointer;
 };
+// The error says why the entry cannot be read.
+[[nodiscard]] std::expected<Parsed, std::string> read_row(const Entry& entry);
+// Throws StoreError for an entry that cannot be read, and names it.
 [[nodiscard]] Parsed parse_row(const Entry& entry);
 [[noreturn]] void refuse_row(const Entry& entry, std::string_view why);
 
@@ -70,6 +75,7 @@ struct SessionRow {
   std::string host;
   std::int64_t pid = 0;
   std::string label;
+  std::optional<Instant> since;
 };
 [[nodiscard]] SessionRow parse_session(const Entry& entry);
 

@@ -19,7 +19,7 @@ constexpr std::chrono::nanoseconds evict_margin = 1s;
 }  // namespace
 
 // The ticket that a claim's entry belongs to. Nothing: it is gone. Throws StoreError for an entry
-// whose ticket does not know of it: nobody could ever remove that.
+// that cannot be read, or whose ticket does not know of it: only an operator can remove that.
 std::optional<Seen> StoredSpace::resolve(const Entry& entry) {
   Parsed parsed = parse_row(entry);
   const Token number = number_in(entry.key);
@@ -36,11 +36,8 @@ std::optional<Seen> StoredSpace::resolve(const Entry& entry) {
     parsed = parse_row(whole);
   }
   if (!parsed.row.has_value()) refuse_row(entry, "its ticket is missing");
-  if (std::ranges::none_of(parsed.row->claims, [&](const Claim& claim) {
-        return row_key(claim, number) == entry.key;
-      })) {
+  if (!claims_key(*parsed.row, number, entry.key))
     refuse_row(entry, "its ticket has no such claim");
-  }
   return Seen{.entry = std::move(whole), .row = *std::move(parsed.row), .number = number};
 }
 
@@ -54,25 +51,26 @@ bool StoredSpace::remove_ticket(const Seen& ticket) {
   return store_->apply(txn).committed;
 }
 
+bool StoredSpace::remove_unreadable(const Unreadable& found) {
+  bool removed = false;
+  for (const Entry& entry : found.entries) {  // One by one: there may be more than a store takes.
+    Txn txn;
+    txn.guards.push_back(Guard::unchanged(entry.key, entry.changed));
+    txn.writes.push_back(Write::remove(entry.key));
+    removed = store_->apply(txn).committed || removed;
+  }
+  return removed;
+}
+
 StoredSpace::Snapshot StoredSpace::snapshot() {
   Txn txn;
-  txn.reads.push_back(Range::prefix(std::string{exclusive_class}));
-  txn.reads.push_back(Range::prefix(std::string{group_tag}));
+  txn.reads.push_back(rows_range());
   txn.reads.push_back(Range::prefix(std::string{session_prefix}));
   Outcome outcome = store_->apply(txn);
-  Snapshot all;
-  for (const std::size_t i : {0U, 1U}) {
-    for (Entry& entry : outcome.reads[i]) {
-      Parsed parsed = parse_row(entry);
-      if (!parsed.row.has_value()) continue;
-      const Token number = number_in(entry.key);
-      all.tickets.push_back(
-          {.entry = std::move(entry), .row = *std::move(parsed.row), .number = number});
-    }
-  }
-  std::ranges::sort(all.tickets, {}, &Seen::number);
-  all.sessions = std::move(outcome.reads[2]);
-  return all;
+  Rows rows = read_rows(std::move(outcome.reads[0]));
+  return {.tickets = std::move(rows.tickets),
+          .unreadable = std::move(rows.unreadable),
+          .sessions = std::move(outcome.reads[1])};
 }
 
 void StoredSpace::remove_dead(Snapshot& all) {
@@ -96,25 +94,11 @@ std::vector<TicketInfo> StoredSpace::inspect(const Path& path) {
   for (const Entry& entry : all.sessions) {
     sessions.emplace(entry.key.substr(session_prefix.size()), parse_session(entry));
   }
-  std::vector<Ticket> tickets;
-  tickets.reserve(all.tickets.size());
-  for (const Seen& seen : all.tickets) {
-    tickets.push_back({.number = seen.number, .claims = seen.row.claims, .owner = seen.row.owner});
-  }
-  const std::vector<Standing> standing = standings(tickets);
   std::vector<TicketInfo> infos;
-  for (std::size_t i = 0; i < tickets.size(); ++i) {
-    if (std::ranges::none_of(tickets[i].claims, [&path](const Claim& claim) {
-          return claim.path.covers(path) || path.covers(claim.path);
-        })) {
-      continue;
-    }
-    const Row& row = all.tickets[i].row;
+  for (const Seen& seen : all.tickets) {
+    const Row& row = seen.row;
     TicketInfo& info = infos.emplace_back();
-    info.ticket = tickets[i];
-    info.granted = standing[i].blocked_by.empty();
-    info.position = standing[i].position;
-    info.blocked_by = standing[i].blocked_by;
+    info.ticket = {.number = seen.number, .claims = row.claims, .owner = row.owner};
     info.since = row.since;
     info.deadline = row.deadline;
     info.session = row.session;
@@ -123,22 +107,47 @@ std::vector<TicketInfo> StoredSpace::inspect(const Path& path) {
     info.pid = session.pid;
     info.label = row.label.empty() ? session.label : row.label;
   }
+  for (const Unreadable& found : all.unreadable) {
+    TicketInfo& info = infos.emplace_back();
+    info.ticket = {.number = found.number, .claims = found.claims, .owner = {}};
+    info.fault = found.why;
+  }
+  std::ranges::sort(infos, {}, [](const TicketInfo& info) { return info.ticket.number; });
+  std::vector<Ticket> tickets;
+  tickets.reserve(infos.size());
+  for (const TicketInfo& info : infos) tickets.push_back(info.ticket);
+  const std::vector<Standing> standing = standings(tickets);
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    infos[i].granted = standing[i].blocked_by.empty();
+    infos[i].position = standing[i].position;
+    infos[i].blocked_by = standing[i].blocked_by;
+  }
+  std::erase_if(infos, [&path](const TicketInfo& info) {
+    return std::ranges::none_of(info.ticket.claims, [&path](const Claim& claim) {
+      return claim.path.covers(path) || path.covers(claim.path);
+    });
+  });
   return infos;
 }
 
 bool StoredSpace::evict(Token token, bool at_once) {
   check_open();
+  bool removed = false;
   for (;;) {
     const Snapshot all = snapshot();
+    // Nobody can be told of the end of such a ticket, so there is nothing to wait for.
+    const auto broken = std::ranges::find(all.unreadable, token, &Unreadable::number);
+    if (broken != all.unreadable.end() && remove_unreadable(*broken)) removed = true;
     const auto found = std::ranges::find(all.tickets, token, &Seen::number);
-    if (found == all.tickets.end() || (found->row.evicted && !at_once)) return false;
+    if (found == all.tickets.end() || (found->row.evicted && !at_once)) return removed;
     std::vector<Ticket> earlier;
     for (const Seen& seen : all.tickets) {
-      if (seen.number <= token) {
+      if (seen.number < token) {
         earlier.push_back({.number = seen.number, .claims = seen.row.claims, .owner = {}});
       }
     }
-    if (at_once || !granted(earlier.back(), earlier)) {
+    const Ticket ticket{.number = token, .claims = found->row.claims, .owner = {}};
+    if (at_once || !granted(ticket, earlier)) {
       if (remove_ticket(*found)) return true;
       continue;
     }

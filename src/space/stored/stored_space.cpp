@@ -88,11 +88,6 @@ std::vector<std::string> StoredSpace::known_classes(std::span<const Claim> claim
 void StoredSpace::learn(std::span<const std::string> classes) {
   const base::Mutex::Scoped lock{mutex_};
   for (const std::string& cls : classes) {
-    if (cls.empty()) {
-      throw StoreError(
-          "an entry among the tickets was not written by Tenure: find the program that writes to "
-          "this store, and run 'tenure doctor'");
-    }
     const auto at = std::ranges::lower_bound(classes_, cls);
     if (at == classes_.end() || *at != cls) classes_.insert(at, cls);
   }
@@ -152,11 +147,12 @@ bool StoredSpace::limit_clash(const Owner& owner, const Claim& asked, const Entr
     remove_ticket(*seen);
     return true;
   }
-  throw LimitMismatch("group '" + std::string{asked.mode.name()} + "' of '" + asked.path.text() +
-                      "' is used with different limits: " + owner.text() + " asks for " +
-                      limit_text(asked.mode.limit()) + ", " + seen->row.owner.text() + " (ticket " +
-                      std::to_string(seen->number.value) + ") has " +
-                      limit_text(live->mode.limit()) + "; use the same limit everywhere");
+  throw LimitMismatch("group '" + Path::of(asked.mode.name()).text() + "' of '" +
+                      asked.path.text() + "' is used with different limits: " + owner.text() +
+                      " asks for " + limit_text(asked.mode.limit()) + ", " +
+                      seen->row.owner.text() + " (ticket " + std::to_string(seen->number.value) +
+                      ") has " + limit_text(live->mode.limit()) +
+                      "; use the same limit everywhere");
 }
 
 // Why an append was refused; returns where trying again may help.
@@ -253,9 +249,9 @@ std::optional<Entry> StoredSpace::stray_of(const Row& row) {
   read.reads.push_back(Range::prefix(here(row.claims.front())));
   Outcome outcome = store_->apply(read);
   for (Entry& entry : outcome.reads.front()) {
-    const Parsed parsed = parse_row(entry);
-    if (parsed.row.has_value() && parsed.row->session == row.session &&
-        parsed.row->request == row.request) {
+    const std::expected<Parsed, std::string> parsed = read_row(entry);
+    if (parsed.has_value() && parsed->row.has_value() && parsed->row->session == row.session &&
+        parsed->row->request == row.request) {
       return std::move(entry);
     }
   }

@@ -42,6 +42,7 @@
 #include "space/stored/keys.hpp"
 #include "space/stored/look.hpp"
 #include "space/stored/row.hpp"
+#include "space/stored/rows.hpp"
 #include "space/stored/runner.hpp"
 #include "tenure/detail/backend.hpp"
 #include "tenure/store.hpp"
@@ -146,8 +147,10 @@ class StoredSpace final : public detail::Backend {
   // Other people's tickets: stored_inspect.cpp.
   [[nodiscard]] std::optional<Seen> resolve(const Entry& entry);
   bool remove_ticket(const Seen& ticket);
+  bool remove_unreadable(const Unreadable& found);
   struct Snapshot {
     std::vector<Seen> tickets;
+    std::vector<Unreadable> unreadable;
     std::vector<Entry> sessions;
   };
   [[nodiscard]] Snapshot snapshot();

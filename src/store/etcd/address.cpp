@@ -1,5 +1,7 @@
 #include "store/etcd/address.hpp"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <fstream>
 #include <map>
@@ -97,6 +99,12 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
+bool is_option(std::string_view name) {
+  constexpr std::array<std::string_view, 8> names = {
+      "ca", "cert", "key", "user", "password", "tls", "timeout", "password_file"};
+  return std::ranges::find(names, name) != names.end();
+}
+
 // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): as in the URL.
 void set_option(Address& address, const std::string& name, std::string value) {
   const std::map<std::string, std::string*> texts = {
@@ -117,12 +125,16 @@ void set_option(Address& address, const std::string& name, std::string value) {
 }
 
 void parse_options(Address& address, std::string_view options) {
+  const bool may_be_password = options.contains('@');  // One with a '?' in it.
   while (!options.empty()) {
     const std::size_t end = std::min(options.find('&'), options.size());
     std::string_view one = options.substr(0, end);
     options.remove_prefix(std::min(end + 1, options.size()));
     const auto name = take_until(one, '=');
     if (!name) refuse("has an option without a value");
+    if (may_be_password && !is_option(*name)) {
+      refuse("has an unknown option, or a password whose '?' and '@' must be written %3F and %40");
+    }
     set_option(address, std::string{*name}, decode(one));
   }
 }

@@ -111,6 +111,21 @@ std::string show(const Target& target) {
   return text;
 }
 
+// libpq takes what follows the first '@' before a '/' as the host, and shows it: a password with a
+// reserved character in it would be shown in part.
+void refuse_stray_mark(std::string_view url) {
+  const std::string_view rest = url.substr(url.find("://") + 3);
+  const std::size_t at = rest.substr(0, rest.find('/')).find('@');
+  const std::string_view who = at == std::string_view::npos ? "" : rest.substr(0, at);
+  std::string_view where = at == std::string_view::npos ? rest : rest.substr(at + 1);
+  where = where.substr(0, where.find('?'));
+  if (where.contains('@') || who.substr(0, who.find(':')).contains('?')) {
+    throw Error(
+        "the PostgreSQL URL has an '@' too many: in a user name, a password or a parameter write "
+        "%40 for '@', %2F for '/' and %3F for '?'");
+  }
+}
+
 }  // namespace
 
 std::string Target::quoted_schema() const { return '"' + schema + '"'; }
@@ -148,6 +163,7 @@ bool is_postgres_url(std::string_view url) noexcept {
 Target parse_url(std::string_view url) {
   Target target;
   target.schema = default_schema;
+  refuse_stray_mark(url);
   const std::string plain = for_libpq(target, url);
   char* reason = nullptr;
   const std::unique_ptr<PQconninfoOption, FreeOptions> options{
@@ -171,6 +187,11 @@ Target parse_url(std::string_view url) {
     bool there = false;
     for (const std::string& given : target.names) there = there || given == name;
     if (!there) set(name, value);
+  }
+  if (value_of(target, "port").find_first_not_of("0123456789,") != std::string::npos) {
+    throw Error(  // Without a host, a password stands where the port should.
+        "the PostgreSQL URL has a port that is not a number: write "
+        "postgres://user:password@host:port/database");
   }
   target.shown = show(target);
   target.silence = silence_of(target);

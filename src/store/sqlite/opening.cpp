@@ -12,6 +12,7 @@
 #include <system_error>
 #include <vector>
 
+#include "core/escape.hpp"
 #include "store/session_entry.hpp"
 #include "store/sqlite/checks.hpp"
 #include "store/sqlite/file_system.hpp"
@@ -119,7 +120,8 @@ void refuse_lost_side(Connection& database, const SideFile& side, const std::str
 }
 
 std::string member(const std::string& json, const char* name) {
-  const nlohmann::json value = nlohmann::json::parse(json, nullptr, false);
+  // Earlier versions wrote labels as they came; such a ticket may be a live one.
+  const nlohmann::json value = nlohmann::json::parse(as_utf8(json), nullptr, false);
   if (!value.is_object() || !value.contains(name) || !value[name].is_string()) return {};
   return value[name].get<std::string>();
 }

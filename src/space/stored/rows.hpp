@@ -1,0 +1,37 @@
+// rows.hpp: all entries of a space as tickets, and those that belong to none.
+//
+// Anybody who can write to the store can write anything among the tickets. Such an entry must not
+// keep others from listing the space or from removing it; requests that it is in the way of are
+// refused, since it may be the damaged entry of a live holder.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "space/stored/row.hpp"
+#include "tenure/claim.hpp"
+#include "tenure/store.hpp"
+#include "tenure/ticket.hpp"
+
+namespace tenure::stored {
+
+// What was found at the keys of one number, and is no part of a readable ticket.
+struct Unreadable {
+  Token number;                // Zero: keys that no ticket has.
+  std::vector<Claim> claims;   // As the keys say.
+  std::vector<Entry> entries;  // At least one.
+  std::string why;             // For the first of them.
+};
+
+struct Rows {
+  std::vector<Seen> tickets;           // By number,
+  std::vector<Unreadable> unreadable;  // and by number.
+};
+// `entries` is all that one read found in rows_range().
+[[nodiscard]] Rows read_rows(std::vector<Entry> entries);
+[[nodiscard]] Range rows_range();
+
+// Whether the entry at `key` belongs to the ticket with that row and number.
+[[nodiscard]] bool claims_key(const Row& row, Token number, std::string_view key);
+
+}  // namespace tenure::stored
