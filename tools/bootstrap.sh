@@ -24,7 +24,7 @@ all=(
   libgtest-dev librapidcheck-dev
   libboost1.81-dev                                # Asio
   postgresql pgbouncer                            # servers that the tests start,
-  etcd-server etcd-client openssl                 # and keys for them,
+  etcd-server etcd-client sqlite3 openssl         # their tools, and keys for them,
   iproute2                                        # on a network of their own
   libtbb-dev redis-server libhiredis-dev          # rivals in the benchmarks
 )

@@ -83,6 +83,12 @@ void examine_server(Report& report) {
         "the server runs with fsync=off: if its machine crashes, held locks are lost, and tokens "
         "may be issued again");
   }
+  if (is("routines", "1")) {
+    report.problems.emplace_back(
+        "the routines in the schema are from an older release, in which a database user who may "
+        "create functions in another schema can make this role run them: run tenure doctor as the "
+        "role that owns the schema, which replaces them");
+  }
   if (is("pooler", "yes")) {
     report.notes.emplace_back(
         "a transaction pooler is in front of the server, so waiters poll once a second instead of "

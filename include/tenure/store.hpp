@@ -69,7 +69,8 @@ struct Range {
   std::uint32_t limit = 0;  // At most so many entries; 0: all.
   std::uint32_t skip = 0;   // So many are passed over first.
   bool reverse = false;     // From the last one backwards.
-  Revision before{};        // Only keys that end in a smaller stamp than its; zero: all.
+  // Only keys whose stamp_of() is smaller, so a key too short for a stamp always counts; zero: all.
+  Revision before{};
 
   [[nodiscard]] static Range key(std::string key);
   [[nodiscard]] static Range prefix(std::string prefix);

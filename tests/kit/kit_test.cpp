@@ -26,19 +26,6 @@
 namespace tenure::kit {
 namespace {
 
-// README.md shows this test.
-TEST(KitReadme, AWriterWaitsForAReaderOfAnotherProcess) {
-  const TemporaryDirectory directory;
-  const std::string url = "sqlite:" + (directory / "app.db").string();
-  const Process reader{lock_client(url)};
-  const Process writer{lock_client(url)};
-  ASSERT_EQ(reader.ask("lock book:shared"), "holds");
-  EXPECT_EQ(writer.ask("try book"), "taken");
-  writer.tell("lock book");
-  EXPECT_EQ(reader.ask("release"), "yes");
-  EXPECT_EQ(writer.hear(), "holds");
-}
-
 // Gone, or a zombie whose new parent has not waited for it.
 bool ended(pid_t pid) {
   std::ifstream stat{"/proc/" + std::to_string(pid) + "/stat"};

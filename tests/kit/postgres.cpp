@@ -98,14 +98,15 @@ std::string Postgres::url(std::string_view user, std::string_view database) cons
          std::string{database} + "?sslmode=disable&gssencmode=disable";
 }
 
-std::string Postgres::sql(const std::string& text, std::string_view user) const {
+std::string Postgres::sql(const std::string& text, std::string_view user,
+                          std::string_view database) const {
   struct Finish {
     void operator()(PGconn* connection) const noexcept { PQfinish(connection); }
   };
   struct Free {
     void operator()(PGresult* result) const noexcept { PQclear(result); }
   };
-  const std::unique_ptr<PGconn, Finish> connection{PQconnectdb(url(user).c_str())};
+  const std::unique_ptr<PGconn, Finish> connection{PQconnectdb(url(user, database).c_str())};
   const std::unique_ptr<PGresult, Free> result{PQexec(connection.get(), text.c_str())};
   const ExecStatusType status = PQresultStatus(result.get());
   if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {

@@ -35,7 +35,8 @@ class Postgres : public Server {
     return url() + "&tenure_schema=" + std::string{schema};
   }
   // Executes a statement on a connection of its own; the first field of the result.
-  std::string sql(const std::string& text, std::string_view user = "tenure") const;
+  std::string sql(const std::string& text, std::string_view user = "tenure",
+                  std::string_view database = "postgres") const;
   [[nodiscard]] std::filesystem::path socket_directory() const { return directory().path(); }
 
   void restart() override;

@@ -32,7 +32,7 @@ class Model {
       for (const Write& write : txn.writes) make(write, revision);
     }
     for (Range range : txn.reads) {
-      if (range.before == this_apply && writes) range.before = revision;
+      if (range.before == this_apply) range.before = writes ? revision : Revision{};
       outcome.reads.push_back(read(range));
     }
     return outcome;
@@ -88,7 +88,8 @@ class Script {
 
   Txn transaction() {
     Txn txn;
-    for (unsigned n = next(3); n > 0; --n) txn.guards.push_back(guard());
+    // Mostly none: what is not committed changes nothing.
+    for (unsigned n = next(2) == 0 ? 0 : next(3); n > 0; --n) txn.guards.push_back(guard());
     for (unsigned n = next(4); n > 0; --n) add_write(txn.writes);
     for (unsigned n = 1 + next(2); n > 0; --n) txn.reads.push_back(range());
     if (next(8) == 1) txn.durability = Durability::full;
@@ -103,22 +104,37 @@ class Script {
     return value;
   }
 
-  // All keys end in a stamp: in others Range::before has no meaning.
-  std::string key() { return part() + stamp({next(3)}); }
+  // With a stamp below all revisions, or one near them, or with last bytes that are above all; or
+  // too short for a stamp.
+  std::string key() {
+    std::string start = part();
+    switch (next(8)) {
+      case 0: return start;
+      case 1: return start + "/unstamped";
+      case 2: return start + stamp(this_apply);
+      case 3: return start + stamp(given());  // Never a later one: that is for an append to make.
+      default: return start + stamp({next(3)});
+    }
+  }
   std::string part() {
     static const std::array<std::string, 8> keys = {"a",     "b",    "ab",       "a\0"s,
                                                     "a\xff", "\xff", "\xff\xff", "m"};
     return keys.at(next(keys.size()));
   }
 
-  Revision revision() {
+  Revision given() {
     if (known_.empty()) return {};
-    const Revision one = known_[known_.size() - 1 - next(std::min(16U, count()))];
-    return {one.value + next(3) - 1};
+    return known_[known_.size() - 1 - next(std::min(16U, count()))];
+  }
+  Revision revision() {
+    const Revision one = given();
+    return one == Revision{} ? one : Revision{one.value + next(3) - 1};
   }
   [[nodiscard]] unsigned count() const { return static_cast<unsigned>(known_.size()); }
 
-  Range range() {
+  // Often one of the last, read in another way: stores remember what they found in a range.
+  Range span() {
+    if (!spans_.empty() && next(2) == 0) return spans_[next(std::min(3U, spans()))];
     Range range = next(2) == 0 ? everything() : Range::prefix(part());
     switch (next(5)) {
       case 1: range = Range::key(key()); break;
@@ -126,6 +142,13 @@ class Script {
       case 3: range = between(key(), ""); break;
       default: break;
     }
+    spans_.insert(spans_.begin(), range);
+    return range;
+  }
+  [[nodiscard]] unsigned spans() const { return static_cast<unsigned>(spans_.size()); }
+
+  Range range() {
+    Range range = span();
     range.limit = next(4);
     range.skip = next(3);
     range.reverse = next(2) == 1;
@@ -162,6 +185,7 @@ class Script {
 
   std::span<const std::uint8_t> bytes_;
   std::vector<Revision> known_;
+  std::vector<Range> spans_;  // The last one first.
 };
 
 void play(Store& store, std::span<const std::uint8_t> bytes) {

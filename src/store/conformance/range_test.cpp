@@ -104,6 +104,33 @@ TEST_P(StoreConformance, ReadsWhatWasAppendedBeforeThisApply) {
   EXPECT_EQ(refused.reads.at(0).size(), 3U);
 }
 
+// Of keys that no append made, the last bytes are a stamp above all revisions, or too few for one.
+TEST_P(StoreConformance, ReadsKeysWithoutAStamp) {
+  const std::string above(stamp_size, '\xfe');
+  put("flow/7");
+  put("flow/7/a" + above);
+  put("flow/7/b" + above);
+  const auto count = [this](const std::string& prefix, Revision before) {
+    Range range = Range::prefix(prefix);
+    range.before = before;
+    return store().apply(txn({}, {Write::append("log/", "")}, {range})).reads.at(0).size();
+  };
+  // What `before` excludes from a read is still there for the next one.
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(count("flow/", this_apply), 1U);
+    EXPECT_EQ(count("flow/", {}), 3U);
+    EXPECT_EQ(count("flow/7/", this_apply), 0U);
+    EXPECT_EQ(count("flow/7/", {}), 2U);
+  }
+  // All stamps are before an apply that writes nothing, the largest included.
+  put("z" + stamp(this_apply));
+  Range last = Range::prefix("z");
+  last.before = this_apply;
+  EXPECT_EQ(read(last).size(), 1U);
+  last.before = {7};
+  EXPECT_EQ(read(last).size(), 0U);
+}
+
 TEST_P(StoreConformance, ReadsSeveralRangesOnce) {
   put("a");
   put("b");

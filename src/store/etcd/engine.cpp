@@ -341,7 +341,8 @@ class Engine::Attempt {
       std::vector<Entry>& entries = outcome.reads.emplace_back();
       if (!plan.reads_anything(i)) continue;
       Range range = txn_.reads[i];
-      if (wrote && range.before == this_apply) range.before = outcome.revision;
+      // All stamps are before an apply that wrote nothing.
+      if (range.before == this_apply) range.before = wrote ? outcome.revision : Revision{};
       std::uint32_t skip = range.skip;
       const pb::RangeResponse* found = result.reads[at++];
       if (found == nullptr) continue;

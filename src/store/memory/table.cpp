@@ -18,10 +18,9 @@ Outcome Table::apply(const Txn& txn) {
   outcome.revision = revision_;
   outcome.reads.reserve(txn.reads.size());
   for (const Range& range : txn.reads) {
-    // An apply that wrote nothing has no revision of its own, and all stamps are before it:
-    // this_apply is larger than any.
-    const bool own = writes && range.before == this_apply;
-    outcome.reads.push_back(read(range, own ? revision_ : range.before));
+    // All stamps are before an apply that wrote nothing.
+    const Revision self = writes ? revision_ : Revision{};
+    outcome.reads.push_back(read(range, range.before == this_apply ? self : range.before));
   }
   return outcome;
 }

@@ -152,7 +152,8 @@ std::vector<Store::Fact> PostgresStore::facts() {
       "current_setting('server_encoding'),"
       "(SELECT coalesce(max(CASE WHEN ssl THEN version END), 'no') FROM pg_stat_ssl "
       "WHERE pid = pg_backend_pid()),"
-      "(SELECT boot_val FROM pg_settings WHERE name='default_transaction_isolation')"));
+      "(SELECT boot_val FROM pg_settings WHERE name='default_transaction_isolation'),"
+      "(SELECT coalesce(max(value), '1') FROM @.meta WHERE name='routines')"));
   std::vector<Fact> facts;
   const auto add = [&facts](std::string name, std::string value) {
     facts.push_back({.name = std::move(name), .value = std::move(value)});
@@ -165,6 +166,7 @@ std::vector<Store::Fact> PostgresStore::facts() {
   add("postgresql", result.text(0, 0));
   add("schema name", engine.target().schema);
   add("schema", result.text(0, 3));
+  add("routines", result.text(0, 12));
   add("epoch", std::to_string(revision >> count_bits));
   add("revision", std::to_string(revision));
   add("sessions", result.text(0, 5));

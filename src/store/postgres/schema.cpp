@@ -11,17 +11,42 @@ namespace {
 
 constexpr int oldest_server = 130'000;
 
-// 0: there is none.
-int version_of(Connection& connection, const Target& target) {
+struct Found {
+  int version = 0;        // 0: there is no schema.
+  int routines = 1;       // Schemas say so since 2.
+  bool is_owner = false;  // Whether this role may replace the routines.
+};
+
+Found find(Connection& connection, const Target& target) {
   // By a query: to_regclass() may answer from a cache that is older than our lock.
   const Result there = connection.execute(
-      "SELECT FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON "
-      "n.oid=c.relnamespace WHERE n.nspname='" +
+      "SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_catalog.pg_class AS c "
+      "JOIN pg_catalog.pg_namespace AS n ON n.oid=c.relnamespace WHERE n.nspname='" +
       target.schema + "' AND c.relname='meta'");
-  if (there.rows() == 0) return 0;
-  const Result version =
-      connection.execute(target.in_schema("SELECT value FROM @.meta WHERE name='version'"));
-  return version.rows() == 0 ? 0 : std::stoi(version.text(0, 0));
+  Found found;
+  if (there.rows() == 0) return found;
+  found.is_owner = there.text(0, 0) == "t";
+  const Result meta = connection.execute(target.in_schema("SELECT name, value FROM @.meta"));
+  for (int row = 0; row < meta.rows(); ++row) {
+    const std::string name = meta.text(row, 0);
+    if (name == "version") found.version = std::stoi(meta.text(row, 1));
+    if (name == "routines") found.routines = std::stoi(meta.text(row, 1));
+  }
+  return found;
+}
+
+bool is_outdated(const Found& found) {
+  return found.version == schema_version && found.routines < routines_version && found.is_owner;
+}
+
+void make_routines(Connection& connection, const Target& target) {
+  for (const char* const sql :
+       {take_sql, judge_sql, look_sql, raise_sql, tell_sql, change_sql, fence_sql, views_sql}) {
+    connection.execute(target.in_schema(sql));
+  }
+  connection.execute(target.in_schema("INSERT INTO @.meta VALUES ('routines', '" +
+                                      std::to_string(routines_version) +
+                                      "') ON CONFLICT (name) DO UPDATE SET value=excluded.value"));
 }
 
 void make(Connection& connection, const Target& target) {
@@ -30,10 +55,10 @@ void make(Connection& connection, const Target& target) {
   const Result there = connection.execute("SELECT FROM pg_catalog.pg_namespace WHERE nspname='" +
                                           target.schema + "'");
   if (there.rows() == 0) connection.execute("CREATE SCHEMA " + name);
-  for (const char* const sql : {tables_sql, take_sql, judge_sql, look_sql, raise_sql, tell_sql,
-                                change_sql, fence_sql, views_sql}) {
-    connection.execute(target.in_schema(sql));
-  }
+  connection.execute(target.in_schema(tables_sql));
+  make_routines(connection, target);
+  // Not when routines are replaced: roles that were never granted EXECUTE may depend on PUBLIC's.
+  connection.execute(target.in_schema(revoke_sql));
   // An epoch from the start: no revision is zero.
   connection.execute(target.in_schema(
       "UPDATE @.head SET revision = extract(epoch FROM clock_timestamp())::bigint << 30;"
@@ -42,15 +67,20 @@ void make(Connection& connection, const Target& target) {
 
 void make_once(Connection& connection, const Target& target) {
   connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED");
+  Found found;
   try {
-    connection.execute("SET LOCAL synchronous_commit=on");
+    connection.execute("SET LOCAL synchronous_commit=on; SET LOCAL search_path=pg_catalog,pg_temp");
     connection.execute("SELECT pg_advisory_xact_lock(" + std::to_string(advisory_class) +
                        ", hashtext('" + target.schema + "'))");
-    if (version_of(connection, target) == 0) make(connection, target);
+    found = find(connection, target);
+    if (found.version == 0) make(connection, target);
+    if (is_outdated(found)) make_routines(connection, target);
     connection.execute("COMMIT");
   } catch (const Failed& failed) {
     if (!failed.broken()) connection.execute("ROLLBACK");
     if (failed.state() != "42501") throw;
+    // Some of the routines belong to another role, which has to replace them: clusters.md.
+    if (found.version != 0) return;
     throw StoreError(std::string{failed.what()} + ": ask an administrator to run CREATE SCHEMA " +
                      target.quoted_schema() + " AUTHORIZATION \"" + PQuser(connection.get()) +
                      "\", or choose another schema with tenure_schema=");
@@ -65,14 +95,14 @@ std::int64_t open_schema(Connection& connection, const Target& target) {
     throw StoreError(target.shown + " is PostgreSQL " + std::to_string(server / 10'000) +
                      ": Tenure needs version 13 or later");
   }
-  int version = version_of(connection, target);
-  if (version == 0) {
+  Found found = find(connection, target);
+  if (found.version == 0 || is_outdated(found)) {
     make_once(connection, target);
-    version = version_of(connection, target);
+    found = find(connection, target);
   }
-  if (version != schema_version) {
+  if (found.version != schema_version) {
     throw StoreError(target.shown + ": the schema " + target.quoted_schema() + " has version " +
-                     std::to_string(version) + ", but this program supports version " +
+                     std::to_string(found.version) + ", but this program supports version " +
                      std::to_string(schema_version) +
                      ": use a matching Tenure, or choose another schema with tenure_schema=");
   }

@@ -1,7 +1,8 @@
 // schema.hpp: finding or making the tables of a store.
 //
 // Any number of clients may start at once: the first to get an advisory lock makes everything in
-// one transaction, the others find it. A schema of a later version is refused, and left alone.
+// one transaction, the others find it. A schema of a later version is refused, and left alone. In a
+// schema of our version with older routines, the first client whose role owns it replaces those.
 #pragma once
 
 #include <cstdint>

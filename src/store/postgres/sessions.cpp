@@ -15,7 +15,9 @@ constexpr std::int64_t ms_ns = 1'000'000;
 // Condition variables stand still while the machine sleeps, and these deadlines do not.
 constexpr std::chrono::milliseconds longest_nap = 500ms;
 
-constexpr std::string_view clock_sql = "(extract(epoch FROM clock_timestamp())*1000000000)::bigint";
+// Types match the operators exactly: statements.hpp says why.
+constexpr std::string_view clock_sql =
+    "(extract(epoch FROM clock_timestamp())::float8 * 1e9::float8)::bigint";
 
 std::uint64_t random_seed() {
   std::random_device device;
@@ -25,13 +27,13 @@ std::uint64_t random_seed() {
 // Of what was found dead, long ago, nobody asks any more.
 constexpr std::string_view insert_sql =
     "WITH old AS (DELETE FROM @.session WHERE deadline < clock_timestamp() - interval '1 hour')"
-    "INSERT INTO @.session VALUES ($1, clock_timestamp() + $2 * interval '1 millisecond')"
+    "INSERT INTO @.session VALUES ($1, clock_timestamp() + $2::float8 * interval '1 millisecond')"
     "RETURNING ";
 constexpr std::string_view renew_sql =
-    "UPDATE @.session SET deadline = clock_timestamp() + $2 * interval '1 millisecond'"
+    "UPDATE @.session SET deadline = clock_timestamp() + $2::float8 * interval '1 millisecond'"
     "WHERE id=$1 AND deadline > clock_timestamp() RETURNING ";
 constexpr std::string_view find_sql =
-    "SELECT (extract(epoch FROM deadline - clock_timestamp())*1000000000)::bigint "
+    "SELECT (extract(epoch FROM deadline - clock_timestamp())::float8 * 1e9::float8)::bigint "
     "FROM @.session WHERE id=$1";
 constexpr std::string_view bury_sql =
     "DELETE FROM @.session WHERE id=$1 AND deadline <= clock_timestamp()";

@@ -32,12 +32,24 @@
 // What a lock is, a ticket that is appended while its session is there and an entry that is
 // removed, is not a call of change() but a batch (batch.hpp) of the statements below.
 //
+// Names without a schema are looked up in pg_catalog only. A user who may create functions or
+// operators in `public` could otherwise add one that fits our arguments better than those of
+// pg_catalog do, and our role would run it.
+// Each function sets its own search_path, because others call it too: fence() and the views' ones
+// run as whoever reads them. A procedure that commits can't have such a clause, so change() sets it
+// for its transaction; raise_epoch() is only called by change(). Our own connections set it once,
+// but behind a pooler no setting lasts: what is not in a function, before change() has set it or
+// after its COMMIT has reset it, uses only operators whose types match exactly (||, <> of text,
+// float8 * float8), because an exact match in pg_catalog comes first.
+//
 // take() leaves the order of what it found to the caller, who has to sort it.
 #pragma once
 
 namespace tenure::postgres {
 
 inline constexpr int schema_version = 1;
+// Of the routines and views in such a schema: a later one takes the same calls. 2: search_path.
+inline constexpr int routines_version = 2;
 // A revision is epoch << count_bits | count, as in the SQL below.
 inline constexpr unsigned count_bits = 30;
 // First of the two numbers of our advisory locks ("TNUR"); the other is the schema's.
@@ -62,10 +74,10 @@ INSERT INTO @.meta VALUES ('version', '1');
 // Most ranges ask for one entry, the first or the last: a small query each is a quarter of what one
 // large query over all of them costs.
 inline constexpr const char* take_sql = R"sql(
-CREATE FUNCTION @.take(
+CREATE OR REPLACE FUNCTION @.take(
   froms bytea[], tos bytea[], limits bigint[], skips bigint[], backwards boolean[], stamps bytea[],
   OUT places bigint[], OUT keys bytea[], OUT vals bytea[], OUT made bigint[], OUT put bigint[])
-LANGUAGE plpgsql STABLE AS $body$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
   got record;
 BEGIN
@@ -118,8 +130,9 @@ END $body$;
 )sql";
 
 inline constexpr const char* judge_sql = R"sql(
-CREATE FUNCTION @.judge(kinds bigint[], froms bytea[], tos bytea[], revisions bigint[])
-RETURNS boolean LANGUAGE plpgsql STABLE AS $body$
+CREATE OR REPLACE FUNCTION @.judge(kinds bigint[], froms bytea[], tos bytea[], revisions bigint[])
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
   seen bigint;
 BEGIN
@@ -140,12 +153,12 @@ END $body$;
 )sql";
 
 inline constexpr const char* look_sql = R"sql(
-CREATE FUNCTION @.look(
+CREATE OR REPLACE FUNCTION @.look(
   kinds bigint[], guard_froms bytea[], guard_tos bytea[], revisions bigint[],
   froms bytea[], tos bytea[], limits bigint[], skips bigint[], backwards boolean[], stamps bytea[],
   OUT committed boolean, OUT revision bigint, OUT clock bigint,
   OUT places bigint[], OUT keys bytea[], OUT vals bytea[], OUT made bigint[], OUT put bigint[])
-LANGUAGE plpgsql STABLE AS $body$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
   committed := @.judge(kinds, guard_froms, guard_tos, revisions);
   SELECT h.revision INTO revision FROM @.head AS h;
@@ -159,7 +172,7 @@ END $body$;
 )sql";
 
 inline constexpr const char* change_sql = R"sql(
-CREATE PROCEDURE @.change(
+CREATE OR REPLACE PROCEDURE @.change(
   kinds bigint[], guard_froms bytea[], guard_tos bytea[], revisions bigint[],
   removes bytea[], put_keys bytea[], put_values bytea[], append_keys bytea[], append_values bytea[],
   froms bytea[], tos bytea[], limits bigint[], skips bigint[], backwards boolean[], stamps bytea[],
@@ -172,16 +185,17 @@ DECLARE
   unwatched boolean;
   setting text;
 BEGIN
-  IF current_setting('transaction_isolation') || current_setting('enable_seqscan')
-     <> 'read committedoff' THEN
-    IF current_setting('transaction_isolation') <> 'read committed' THEN
-      ROLLBACK;
-      SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-    END IF;
-    PERFORM set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
-            set_config('jit', 'off', true);
-  END IF;
   LOOP
+    IF current_setting('transaction_isolation') || current_setting('enable_seqscan')
+       || current_setting('search_path') <> 'read committedoffpg_catalog, pg_temp' THEN
+      IF current_setting('transaction_isolation') <> 'read committed' THEN
+        ROLLBACK;
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+      END IF;
+      PERFORM set_config('search_path', 'pg_catalog, pg_temp', true),
+              set_config('enable_seqscan', 'off', true),
+              set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true);
+    END IF;
     UPDATE @.head AS h SET revision = h.revision + 1
       WHERE EXISTS (SELECT FROM @.marker AS m WHERE m.own = m.tableoid)
       RETURNING h.revision, extract(epoch FROM clock_timestamp()) * 1000000000,
@@ -231,8 +245,8 @@ END $body$;
 
 // Payloads are short: of more keys than fit, anything may have changed.
 inline constexpr const char* tell_sql = R"sql(
-CREATE FUNCTION @.tell(revision bigint, keys bytea[], prefixes bytea[]) RETURNS void
-LANGUAGE plpgsql AS $body$
+CREATE OR REPLACE FUNCTION @.tell(revision bigint, keys bytea[], prefixes bytea[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
   told text;
 BEGIN
@@ -242,6 +256,12 @@ BEGIN
   IF length(told) > 7000 THEN told := '*'; END IF;
   PERFORM pg_notify('tenure ' || '@'::regnamespace::oid, revision || ' ' || told);
 END $body$;
+)sql";
+
+// Roles are granted what they need (docs/clusters.md); PUBLIC could call routines otherwise.
+inline constexpr const char* revoke_sql = R"sql(
+REVOKE ALL ON ROUTINE @.take, @.judge, @.look, @.raise_epoch, @.tell, @.change, @.fence, @.body,
+  @.moment FROM PUBLIC;
 )sql";
 
 // --- of batches. # stands for the schema's number.
@@ -290,7 +310,7 @@ inline constexpr const char* flush_sql =
 // Durable before any revision of it is given. Plus two: a count that ran over has taken the next
 // one, perhaps in a relaxed commit that was lost.
 inline constexpr const char* raise_sql = R"sql(
-CREATE PROCEDURE @.raise_epoch() LANGUAGE plpgsql AS $body$
+CREATE OR REPLACE PROCEDURE @.raise_epoch() LANGUAGE plpgsql AS $body$
 BEGIN
   PERFORM set_config('synchronous_commit', replace(current_setting('synchronous_commit'),
     'off', 'on'), true);

@@ -3,8 +3,8 @@
 //
 //   SELECT path, owner, host, pid FROM tenure.holders;
 //
-// They read the JSON of Tenure's own entries, as store/sqlite/views.hpp has it. A schema keeps the
-// views that it was made with: a change needs a new version.
+// They read the JSON of Tenure's own entries, as store/sqlite/views.hpp has it. A change that
+// keeps their columns needs a new routines_version; any other, a new schema_version.
 #pragma once
 
 namespace tenure::postgres {
@@ -13,8 +13,8 @@ namespace tenure::postgres {
 // it was seen, and keeps it as it is until the end of the transaction. Writers of the store wait
 // for that end, so such a transaction should be short.
 inline constexpr const char* fence_sql = R"sql(
-CREATE FUNCTION @.fence(entry_key bytea, seen bigint DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql AS $body$
+CREATE OR REPLACE FUNCTION @.fence(entry_key bytea, seen bigint DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
   PERFORM FROM @.entry AS e WHERE e.key = entry_key AND (seen IS NULL OR e.changed = seen)
     FOR KEY SHARE;
@@ -26,17 +26,19 @@ END $body$;
 )sql";
 
 inline constexpr const char* views_sql = R"sql(
-CREATE FUNCTION @.body(value bytea) RETURNS jsonb LANGUAGE plpgsql STABLE AS $body$
+CREATE OR REPLACE FUNCTION @.body(value bytea) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
   RETURN convert_from(value, 'UTF8')::jsonb;
 EXCEPTION WHEN OTHERS THEN
   RETURN NULL;
 END $body$;
 
-CREATE FUNCTION @.moment(ns text) RETURNS timestamptz LANGUAGE sql STABLE AS
+CREATE OR REPLACE FUNCTION @.moment(ns text) RETURNS timestamptz
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
   $body$ SELECT to_timestamp(ns::numeric / 1e9) $body$;
 
-CREATE VIEW @.sessions AS
+CREATE OR REPLACE VIEW @.sessions AS
 SELECT e.session,
        e.body ->> 'host' AS host,
        (e.body ->> 'pid')::bigint AS pid,
@@ -49,13 +51,13 @@ FROM (SELECT encode(substr(key, 2), 'escape') AS session, @.body(value) AS body 
 LEFT JOIN @.session AS s ON s.id = e.session
 WHERE e.body IS NOT NULL;
 
-CREATE VIEW @.ticket_rows AS
+CREATE OR REPLACE VIEW @.ticket_rows AS
 SELECT coalesce((body ->> 'number')::bigint, created) AS token, body
 FROM (SELECT created, @.body(value) AS body FROM @.entry
       WHERE key >= '\x01' AND key < '\x03') AS rows
 WHERE jsonb_typeof(body -> 'claims') = 'array';
 
-CREATE VIEW @.claims AS
+CREATE OR REPLACE VIEW @.claims AS
 SELECT token,
        claim.number - 1 AS number,
        claim.value ->> 0 AS path,
@@ -63,7 +65,7 @@ SELECT token,
        (claim.value ->> 2)::bigint AS permits
 FROM @.ticket_rows, jsonb_array_elements(body -> 'claims') WITH ORDINALITY AS claim(value, number);
 
-CREATE VIEW @.tickets AS
+CREATE OR REPLACE VIEW @.tickets AS
 WITH all_claims AS MATERIALIZED (SELECT * FROM @.claims),
 blocked AS MATERIALIZED (
   SELECT DISTINCT mine.token
@@ -94,8 +96,8 @@ JOIN all_claims AS claim ON claim.token = ticket.token
 LEFT JOIN @.sessions AS session ON session.session = ticket.body ->> 'session'
 ORDER BY ticket.token, claim.number;
 
-CREATE VIEW @.holders AS SELECT * FROM @.tickets WHERE granted;
-CREATE VIEW @.waiters AS SELECT * FROM @.tickets WHERE NOT granted;
+CREATE OR REPLACE VIEW @.holders AS SELECT * FROM @.tickets WHERE granted;
+CREATE OR REPLACE VIEW @.waiters AS SELECT * FROM @.tickets WHERE NOT granted;
 )sql";
 
 }  // namespace tenure::postgres

@@ -11,15 +11,12 @@ namespace {
 constexpr int patience_ms = 10'000;
 constexpr int quick_looks = 50;
 constexpr unsigned kind_bounded = 1;
-constexpr unsigned kind_before = 2;
-constexpr unsigned kind_reverse = 4;
+constexpr unsigned kind_reverse = 2;
 
 std::string range_sql(unsigned kind) {
   std::string sql = "SELECT key,value,created,changed FROM entry WHERE key>=?1";
   if ((kind & kind_bounded) != 0) sql += " AND key<?2";
-  if ((kind & kind_before) != 0) sql += " AND substr(key,-8)<?3";
-  sql += (kind & kind_reverse) != 0 ? " ORDER BY key DESC" : " ORDER BY key";
-  return sql + " LIMIT ?4 OFFSET ?5";
+  return sql + ((kind & kind_reverse) != 0 ? " ORDER BY key DESC" : " ORDER BY key");
 }
 
 std::string sql_of(std::size_t which, std::size_t first_range) {
@@ -39,10 +36,15 @@ std::string sql_of(std::size_t which, std::size_t first_range) {
   return range_sql(static_cast<unsigned>(which - first_range));
 }
 
-std::string text_column(sqlite3_stmt* statement, int column) {
+// Valid until the statement steps on.
+std::string_view bytes_column(sqlite3_stmt* statement, int column) {
   const void* const bytes = sqlite3_column_blob(statement, column);
   const auto size = static_cast<std::size_t>(sqlite3_column_bytes(statement, column));
-  return size == 0 ? std::string{} : std::string(static_cast<const char*>(bytes), size);
+  return size == 0 ? std::string_view{} : std::string_view{static_cast<const char*>(bytes), size};
+}
+
+std::string text_column(sqlite3_stmt* statement, int column) {
+  return std::string{bytes_column(statement, column)};
 }
 
 Revision revision_column(sqlite3_stmt* statement, int column) {
@@ -294,23 +296,33 @@ bool Connection::holds(const Guard& guard) {
   }
 }
 
+// `before`, skip and limit are applied here and not by SQLite: a range is known to be empty only if
+// the scan saw all of it, including the entries that `before` excludes.
 std::vector<Entry> Connection::read(const Range& range, Revision before) {
-  const unsigned kind = (range.to.empty() ? 0 : kind_bounded) |
-                        (before == Revision{} ? 0 : kind_before) |
-                        (range.reverse ? kind_reverse : 0);
-  const std::string limit_stamp = before == Revision{} ? std::string{} : stamp(before);
-  if (writing_ && known_.empty(range, limit_stamp)) return {};
+  if (writing_ && known_.empty(range, before)) return {};
+  const unsigned kind = (range.to.empty() ? 0 : kind_bounded) | (range.reverse ? kind_reverse : 0);
   Run run{*this, first_range + kind};
-  run.bytes(1, range.from).number(4, range.limit == 0 ? -1 : range.limit).number(5, range.skip);
+  run.bytes(1, range.from);
   if (!range.to.empty()) run.bytes(2, range.to);
-  if (before != Revision{}) run.bytes(3, limit_stamp);
   std::vector<Entry> entries;
+  std::uint32_t skip = range.skip;
+  bool nothing = writing_;  // Nothing so far but what this transaction wrote.
   while (run.step("read")) {
-    entries.push_back({text_column(run.get(), 0), text_column(run.get(), 1),
-                       revision_column(run.get(), 2), revision_column(run.get(), 3)});
+    const std::string_view key = bytes_column(run.get(), 0);
+    if (before != Revision{} && stamp_of(key) >= before) {
+      nothing = nothing && known_.written(key);
+      continue;
+    }
+    nothing = false;
+    if (skip > 0) {
+      --skip;
+      continue;
+    }
+    entries.push_back({std::string{key}, text_column(run.get(), 1), revision_column(run.get(), 2),
+                       revision_column(run.get(), 3)});
+    if (range.limit != 0 && entries.size() == range.limit) break;
   }
-  const bool all = range.skip == 0 && (range.before == Revision{} || range.before == this_apply);
-  if (writing_ && all && entries.empty()) known_.saw_nothing(range);
+  if (nothing) known_.saw_nothing(range);
   return entries;
 }
 

@@ -107,7 +107,7 @@ class Connection {
     erase,
     first_range,
   };
-  static constexpr std::size_t range_kinds = 8;
+  static constexpr std::size_t range_kinds = 4;
   [[nodiscard]] sqlite3_stmt* statement(std::size_t which);
   [[nodiscard]] Statement prepare(const char* sql, bool persistent);
   [[noreturn]] void fail(int code, std::string_view doing);

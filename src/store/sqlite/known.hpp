@@ -34,21 +34,25 @@ class Known {
   [[nodiscard]] bool present(std::string_view key) const noexcept {
     return std::ranges::find(present_, key) != present_.end();
   }
-  // Nothing with a stamp before that; a null stamp: nothing at all.
-  [[nodiscard]] bool empty(const Range& range, std::string_view before) const noexcept {
+  // Nothing with a stamp before that; zero: nothing at all.
+  [[nodiscard]] bool empty(const Range& range, Revision before) const noexcept {
     const auto span = std::ranges::find_if(
         spans_, [&range](const Span& one) { return one.from == range.from && one.to == range.to; });
     if (span == spans_.end()) return false;
     return std::ranges::all_of(span->own, [before](const std::string& key) {
-      return !before.empty() && tail(key) >= before;
+      return before != Revision{} && stamp_of(key) >= before;
     });
+  }
+  // By this transaction, and not removed since.
+  [[nodiscard]] bool written(std::string_view key) const noexcept {
+    return std::ranges::find(written_, key) != written_.end();
   }
 
   void saw(std::string_view key) {
     if (present_.size() == most) present_.clear();
     present_.emplace_back(key);
   }
-  // Nothing in it but what this transaction has written, at most.
+  // There is no entry in it, whatever its stamp, that this transaction has not written.
   void saw_nothing(const Range& range) {
     Span span{.from = range.from, .to = range.to, .own = {}};
     for (const std::string& key : written_) {
@@ -83,10 +87,6 @@ class Known {
   };
   // Enough for a few claims of some depth; a process with more asks again.
   static constexpr std::size_t most = 16;
-
-  [[nodiscard]] static std::string_view tail(std::string_view key) noexcept {
-    return key.substr(key.size() - std::min<std::size_t>(key.size(), sizeof(Revision)));
-  }
 
   std::vector<std::string> present_;
   std::vector<Span> spans_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdint>
 #include <random>
 #include <string>
 #include <utility>
@@ -28,12 +29,29 @@ class SqliteKnown : public ::testing::Test {
 
   std::size_t below(std::size_t end) { return random() % end; }
   std::string prefix() { return std::string{"ab"[below(2)]} + "/" + "xy"[below(2)]; }
-  std::string name() { return std::string{"k"} + static_cast<char>('0' + below(3)); }
+  // Keys that no append made: some in the ranges of the appended ones, some too short for a stamp,
+  // some whose last bytes are above every revision of both stores, or below.
+  std::string name() {
+    const std::string start = below(2) == 0 ? "k" : prefix();
+    switch (below(4)) {
+      case 0: return start + "/a long name";
+      case 1: return start + stamp({below(2)});
+      default: return start + static_cast<char>('0' + below(3));
+    }
+  }
 
+  // The same few ranges again and again, read in all ways.
   Range some_range() {
-    if (below(3) == 0) return Range::key(name());  // Without a stamp: `before` says nothing of it.
-    Range range = Range::prefix(prefix().substr(0, 2 + below(2)));
-    if (below(2) == 0) range.before = this_apply;
+    Range range =
+        below(3) == 0 ? Range::key(name()) : Range::prefix(prefix().substr(0, 2 + below(2)));
+    switch (below(6)) {
+      case 0: range.before = {1}; break;
+      case 1: range.before = {std::uint64_t{0x40} << 56U}; break;  // Above all revisions so far.
+      case 2:
+      case 3: range.before = this_apply; break;
+      default: break;
+    }
+    range.skip = below(4) == 0 ? 1 : 0;
     switch (below(3)) {
       case 0: return range.first();
       case 1: return range.last();
