@@ -228,6 +228,26 @@ def etcd_tls_errors(space):
         expect_no_connection(space, url(old, "ca"), "certificate is not trusted", "has not expired")
 
 
+def etcd_large_tokens(space):
+    """Numbers follow the time: from 2038 on they are above 2^63."""
+    with running(Etcd(space.file("server"))) as server:
+        doctor(space, server.url())
+        server.put(b"locks\0h", (2**63).to_bytes(8, "big") + bytes(8))
+        space.environment["TENURE_SPACE"] = server.url()
+        space.file("space.db").touch()  # tickets() looks for it.
+        holder = space.hold("book")
+        token = space.tickets()[0]["token"]
+        assert isinstance(token, str) and 2**63 < int(token) < 2**64, token
+        for words in (["show", "book"], ["tree"], ["ls"]):
+            status, out, error = space.do(*words)
+            assert (status, error) == (0, ""), (words, status, out, error)
+        status, out, error = space.do("evict", "--json", "--now", token)
+        assert (status, error) == (0, ""), (status, out, error)
+        assert json.loads(out) == {"token": token, "evicted": True}, out
+        assert space.tickets() == []
+        assert finish(holder)[0] == 74, "the lock was lost"
+
+
 def etcd_full(space):
     """Out of room, it takes no writes until somebody makes some."""
     with running(Etcd(space.file("server"), "--quota-backend-bytes=1")) as server:
