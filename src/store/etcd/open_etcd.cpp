@@ -1,9 +1,13 @@
 // Opening, and what `tenure doctor` says of a store.
+#include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
 
+#include "base/fork.hpp"
 #include "base/mutex.hpp"
 #include "store/etcd/etcd_store.hpp"
 #include "store/threads.hpp"
@@ -22,14 +26,32 @@ struct Registry {
   }
 };
 
+// Throws in a child of a process that has used gRPC.
+void check_not_forked_in_use() {
+  constexpr auto never = std::numeric_limits<std::uint64_t>::max();
+  static std::atomic<std::uint64_t> used_in = never;
+  const std::uint64_t now = base::fork_generation();
+  std::uint64_t before = never;
+  if (!used_in.compare_exchange_strong(before, now) && before != now) throw_forked();
+}
+
 }  // namespace
 
+void throw_forked() {
+  throw Error(
+      "etcd can't be used in this process: it was forked after its parent had opened an etcd: "
+      "space, and gRPC does not support that. Fork before the first etcd: space is opened, or "
+      "exec a new program in the child");
+}
+
 std::shared_ptr<EtcdStore> open_etcd_alone(std::string_view url) {
+  check_not_forked_in_use();
   const stores::QuietStart quiet;  // gRPC starts threads of its own.
   return std::make_shared<EtcdStore>(std::make_shared<Engine>(parse_address(url)));
 }
 
 std::shared_ptr<Store> open_etcd(std::string_view url) {
+  check_not_forked_in_use();  // Before the mutex, which a thread of the parent may have held.
   Registry& registry = Registry::instance();
   const base::Mutex::Scoped lock{registry.mutex};
   if (const auto at = registry.stores.find(url); at != registry.stores.end()) {
