@@ -7,6 +7,8 @@ do. And servers that can: what `tenure doctor` says of them.
 import contextlib
 import json
 import os
+import signal
+import socket
 import tempfile
 
 import harness
@@ -246,6 +248,19 @@ def etcd_large_tokens(space):
         assert json.loads(out) == {"token": token, "evicted": True}, out
         assert space.tickets() == []
         assert finish(holder)[0] == 74, "the lock was lost"
+
+
+def silent_server(space):
+    """Ctrl-C ends a program that waits for a server: it has ten minutes to answer."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        for url in (f"etcd://127.0.0.1:{port}/p?timeout=600s",
+                    f"postgres://127.0.0.1:{port}/p?connect_timeout=600"):
+            for words in (["run", "book", "--", "true"], ["watch"], ["ls"], ["doctor"]):
+                client = space.start(*words, environment={"TENURE_SPACE": url})
+                with listening.accept()[0]:
+                    client.send_signal(signal.SIGINT)
+                    assert finish(client)[0] == -signal.SIGINT, (words, url)
 
 
 def etcd_full(space):

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <coroutine>
+#include <csignal>
 #include <exception>
 #include <memory>
 #include <string>
@@ -155,6 +156,22 @@ TEST(ForkedSpaces, AChildIsToldOfEtcdAtOnceWhileItsParentConnects) {
   const std::string url = "etcd://" + server.endpoint() + "/p?timeout=600s";
   const std::string said = in_child_while_connecting(server, url, url);
   EXPECT_TRUE(contains(said, "exec a new program")) << said;
+}
+
+// Ctrl-C ends a program that waits for a server.
+TEST(InterruptedSpaces, ASignalEndsAProcessThatConnectsToEtcd) {
+  const SilentServer server;
+  const std::string url = "etcd://" + server.endpoint() + "/p?timeout=600s";
+  Process client{[&](const Line&) {
+    ::signal(SIGINT, SIG_DFL);  // A job in the background ignores it.
+    static_cast<void>(open(url));
+  }};
+  server.await_client();
+  client.signal(SIGINT);
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (client.runs() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  ASSERT_FALSE(client.runs()) << "the signal is blocked";
+  EXPECT_EQ(client.exit_status(), 128 + SIGINT);
 }
 
 // --- a process that can start no thread

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <limits>
 #include <map>
 #include <string>
@@ -46,8 +47,19 @@ void throw_forked() {
 
 std::shared_ptr<EtcdStore> open_etcd_alone(std::string_view url) {
   check_not_forked_in_use();
-  const stores::QuietStart quiet;  // gRPC starts threads of its own.
-  return std::make_shared<EtcdStore>(std::make_shared<Engine>(parse_address(url)));
+  // On another thread: gRPC starts threads of its own, which inherit its signal mask. The caller
+  // waits up to `timeout` for a connection, and must not block the program's signals meanwhile.
+  std::shared_ptr<Engine> engine;
+  std::exception_ptr error;
+  stores::quiet_thread([&] {
+    try {
+      engine = std::make_shared<Engine>(parse_address(url));
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }).join();
+  if (error != nullptr) std::rethrow_exception(error);
+  return std::make_shared<EtcdStore>(std::move(engine));
 }
 
 std::shared_ptr<Store> open_etcd(std::string_view url) {
