@@ -88,7 +88,8 @@ int finish(Hold& hold, int status) {
 int run_locked(const RunOptions& options, const SpaceChoice& choice, const Owner& owner,
                const Signals& signals, Minder& minder, bool in_our_group) {
   const bool made = choice.of_this_user && !exists(choice);
-  const OpenSpace in = open_space(choice, options.label);
+  // A server that does not answer may take all of its timeout.
+  const OpenSpace in = signals.interruptible([&] { return open_space(choice, options.label); });
   if (made && !options.quiet) {
     fmt::print(
         stderr,

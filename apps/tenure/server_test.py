@@ -7,6 +7,8 @@ do. And servers that can: what `tenure doctor` says of them.
 import contextlib
 import json
 import os
+import signal
+import socket
 import tempfile
 
 import harness
@@ -226,6 +228,39 @@ def etcd_tls_errors(space):
         expect_no_connection(space, server.url(timeout="2s"), "it may require TLS (use etcds://)")
     with start("expired") as old:
         expect_no_connection(space, url(old, "ca"), "certificate is not trusted", "has not expired")
+
+
+def etcd_large_tokens(space):
+    """Numbers follow the time: from 2038 on they are above 2^63."""
+    with running(Etcd(space.file("server"))) as server:
+        doctor(space, server.url())
+        server.put(b"locks\0h", (2**63).to_bytes(8, "big") + bytes(8))
+        space.environment["TENURE_SPACE"] = server.url()
+        space.file("space.db").touch()  # tickets() looks for it.
+        holder = space.hold("book")
+        token = space.tickets()[0]["token"]
+        assert isinstance(token, str) and 2**63 < int(token) < 2**64, token
+        for words in (["show", "book"], ["tree"], ["ls"]):
+            status, out, error = space.do(*words)
+            assert (status, error) == (0, ""), (words, status, out, error)
+        status, out, error = space.do("evict", "--json", "--now", token)
+        assert (status, error) == (0, ""), (status, out, error)
+        assert json.loads(out) == {"token": token, "evicted": True}, out
+        assert space.tickets() == []
+        assert finish(holder)[0] == 74, "the lock was lost"
+
+
+def silent_server(space):
+    """Ctrl-C ends a program that waits for a server: it has ten minutes to answer."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        for url in (f"etcd://127.0.0.1:{port}/p?timeout=600s",
+                    f"postgres://127.0.0.1:{port}/p?connect_timeout=600"):
+            for words in (["run", "book", "--", "true"], ["watch"], ["ls"], ["doctor"]):
+                client = space.start(*words, environment={"TENURE_SPACE": url})
+                with listening.accept()[0]:
+                    client.send_signal(signal.SIGINT)
+                    assert finish(client)[0] == -signal.SIGINT, (words, url)
 
 
 def etcd_full(space):

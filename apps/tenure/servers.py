@@ -2,8 +2,10 @@
 PostgreSQL, etcd and PgBouncer, with keys and certificates where they need some. All end with the
 test.
 """
+import base64
 import contextlib
 import ctypes
+import json
 import os
 import pathlib
 import pwd
@@ -13,6 +15,7 @@ import signal
 import socket
 import subprocess
 import time
+import urllib.request
 
 import harness
 
@@ -204,6 +207,13 @@ class Etcd:
     def ctl(self, *words):
         return command("etcdctl", f"--endpoints=127.0.0.1:{self.port}", *words,
                        env={**os.environ, "ETCDCTL_API": "3"})
+
+    def put(self, key, value):
+        """Of any bytes, which a command line can't have."""
+        body = json.dumps({"key": base64.b64encode(key).decode(),
+                           "value": base64.b64encode(value).decode()})
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/v3/kv/put", body.encode()):
+            pass
 
     def url(self, who="", more="", scheme="etcd", timeout="10s"):
         return f"{scheme}://{who}127.0.0.1:{self.port}/locks?timeout={timeout}{more}"

@@ -44,6 +44,14 @@ Signals Signals::block() {
   return signals;
 }
 
+Signals::Unblocked::Unblocked(const Signals& signals) {
+  sigset_t mask = signals.original_;
+  ::sigaddset(&mask, SIGPIPE);
+  ::pthread_sigmask(SIG_SETMASK, &mask, &blocked_);
+}
+
+Signals::Unblocked::~Unblocked() { ::pthread_sigmask(SIG_SETMASK, &blocked_, nullptr); }
+
 std::optional<Arrived> Signals::next() const {
   signalfd_siginfo info{};
   if (::read(reader_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) {

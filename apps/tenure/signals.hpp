@@ -6,7 +6,9 @@
 #pragma once
 
 #include <csignal>
+#include <future>
 #include <optional>
+#include <utility>
 
 #include "descriptor.hpp"
 
@@ -28,7 +30,28 @@ class Signals {
   // As it was when the program began: for the command.
   [[nodiscard]] const sigset_t& original() const noexcept { return original_; }
 
+  // Returns what `work` returns. Until then signals act as they did when the program began: one
+  // that ends a process ends this one at once. The work runs on another thread, so that threads
+  // that libraries start meanwhile have signals blocked, as all others do.
+  template <class Work>
+  [[nodiscard]] auto interruptible(Work work) const {
+    auto result = std::async(std::launch::async, std::move(work));
+    const Unblocked unblocked{*this};
+    return result.get();
+  }
+
  private:
+  class Unblocked {
+   public:
+    explicit Unblocked(const Signals& signals);
+    Unblocked(const Unblocked&) = delete;
+    Unblocked& operator=(const Unblocked&) = delete;
+    ~Unblocked();
+
+   private:
+    sigset_t blocked_{};
+  };
+
   sigset_t original_{};
   Descriptor reader_;
 };

@@ -90,7 +90,7 @@ class Watching {
         terminal_(terminal),
         signals_(signals),
         choice_(choose_space(options.space)),
-        in_(open_existing_space(choice_)) {
+        in_(signals.interruptible([this] { return open_existing_space(choice_); })) {
     if (changed_.get() < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
     if (!options.json && can_rewrite(STDOUT_FILENO)) screen_.emplace();
     keys_ = screen_ && ::isatty(STDIN_FILENO) == 1;

@@ -70,10 +70,16 @@ std::int64_t integer(const Json& json) {
   return json.get<std::int64_t>();
 }
 
+// All 64 bits: tokens of etcd pass 2^63 in 2038, or earlier if one client's clock is ahead.
 std::uint64_t natural(const Json& json) {
-  const std::int64_t value = integer(json);
-  if (value < 0) throw BadRequest("a number is negative");
-  return static_cast<std::uint64_t>(value);
+  if (!json.is_number_unsigned()) throw BadRequest("a number is negative or not an integer");
+  return json.get<std::uint64_t>();
+}
+
+std::chrono::nanoseconds duration(const Json& json) {
+  const std::chrono::nanoseconds time{integer(json)};
+  if (time < time.zero()) throw BadRequest("a duration is negative");
+  return time;
 }
 
 Path parse_path(const Json& json) {
@@ -120,9 +126,7 @@ Row parse_ticket(const Json& json) {
   if (const auto label = json.find("label"); label != json.end())
     row.label = label->get<std::string>();
   row.since = instant(json.at("since"));
-  if (const auto time = json.find("max_hold"); time != json.end()) {
-    row.max_hold = std::chrono::nanoseconds{natural(*time)};
-  }
+  if (const auto time = json.find("max_hold"); time != json.end()) row.max_hold = duration(*time);
   if (const auto time = json.find("deadline"); time != json.end()) row.deadline = instant(*time);
   row.evicted = json.value("evicted", false);
   if (const auto number = json.find("number"); number != json.end()) {

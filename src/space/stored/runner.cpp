@@ -18,13 +18,16 @@ Runner::~Runner() {
   }
 }
 
+std::thread Runner::new_thread(std::function<void()> body) { return std::thread{std::move(body)}; }
+
 void Runner::run(std::function<void()> job) {
   // Kept: the job may end the space, and this with it, as soon as it is queued.
   const std::shared_ptr<State> state = state_;
   {
     const std::scoped_lock lock{state->mutex};
+    // The thread first: a caller who gets none keeps the job, so the job must not be queued.
+    if (!thread_.joinable()) thread_ = start_([state] { work(state); });
     state->jobs.push_back(std::move(job));
-    if (!thread_.joinable()) thread_ = std::thread{work, state};
   }
   state->changed.notify_one();
 }

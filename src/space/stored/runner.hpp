@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -13,11 +14,15 @@ namespace tenure::stored {
 // then the thread goes on alone and does that.
 class Runner {
  public:
-  Runner() = default;
+  // Returns the thread that runs the body, or throws.
+  using Start = std::thread (*)(std::function<void()> body);
+
+  explicit Runner(Start start = new_thread) noexcept : start_(start) {}
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
   ~Runner();
 
+  // Throws std::system_error if no thread can be started; the job then never runs.
   void run(std::function<void()> job);
   // In a forked child: there is no thread any more.
   void forget() noexcept;
@@ -30,7 +35,9 @@ class Runner {
     bool ending = false;                     // and this.
   };
   static void work(const std::shared_ptr<State>& state);
+  static std::thread new_thread(std::function<void()> body);
 
+  const Start start_;
   std::shared_ptr<State> state_ = std::make_shared<State>();
   std::thread thread_;
 };

@@ -44,7 +44,9 @@ StoredSpace::~StoredSpace() = default;
 
 void StoredSpace::check_open() const {
   if (forked()) {
-    throw Error("this space was opened before fork(): open it again in the child");
+    throw Error(
+        "this space was opened before fork() and belongs to the parent process: open it after "
+        "fork(), in the process that uses it");
   }
   if (closed_.load(std::memory_order_acquire)) throw Closed("this space is closed: open it again");
 }

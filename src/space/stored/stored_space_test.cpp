@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "space/rehearsal.hpp"
+#include "space/stored/keys.hpp"
 #include "space/stored/look.hpp"
+#include "space/stored/row.hpp"
 #include "tenure/memory_store.hpp"
 
 namespace tenure::stored {
@@ -46,6 +48,42 @@ TEST(StoredSpace, ObeysTheRuleOnLongScripts) {
   }
   EXPECT_GT(grants, 3'000U);
   EXPECT_GT(waits, 1'500U);
+}
+
+// Every 64-bit token: those of etcd pass 2^63.
+TEST(Row, IsReadAsItWasWrittenWhateverItsNumber) {
+  for (const std::uint64_t number : {std::uint64_t{1}, (std::uint64_t{1} << 63U) - 1,
+                                     std::uint64_t{1} << 63U, this_apply.value - 1}) {
+    Row row;
+    row.session = "0123456789abcdef";
+    row.request = number;
+    row.claims = {Claim{Path::of("book")}};
+    row.number = Token{number};
+    const Entry entry{.key = row_key(row.claims.front(), row.number),
+                      .value = row.text(),
+                      .created = {},
+                      .changed = {}};
+    EXPECT_EQ(parse_row(entry).row, row) << number;
+    EXPECT_EQ(number_in(entry.key), row.number) << number;
+  }
+}
+
+TEST(Row, RefusesNumbersThatNobodyWrote) {
+  const auto refuses = [](const std::string& field) {
+    const Entry entry{
+        .key = row_key(Claim{Path::of("book")}, Token{1}),
+        .value = R"({"session":"s","request":1,"since":1,"claims":[["book"]],)" + field + "}",
+        .created = {},
+        .changed = {}};
+    EXPECT_THROW(static_cast<void>(parse_row(entry)), StoreError) << field;
+  };
+  for (const char* const name : {"number", "max_hold"}) {
+    for (const char* const value : {"-1", "1.5", "1e3", "18446744073709551616", "\"1\""}) {
+      refuses('"' + std::string{name} + "\":" + value);
+    }
+  }
+  refuses(R"("max_hold":9223372036854775808)");
+  refuses(R"("deadline":9223372036854775808)");
 }
 
 // Whoever was free to go knows that its lines are empty up to its own number; what is below its

@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "rpc.pb.h"
 #include "store/conformance.hpp"
 #include "store/etcd/etcd_store.hpp"
 #include "store/etcd/numbers.hpp"
 #include "store/etcd/plan.hpp"
+#include "tenure/space.hpp"
 #include "tests/kit/etcd.hpp"
 
 namespace tenure::etcd {
@@ -45,6 +47,29 @@ TEST(EtcdNumbers, ARemovalMovesNoHeadAndIsNewerThanAllBefore) {
   Etcd::instance().etcdctl({"put", "somebody-elses", "2"});
   EXPECT_EQ(one->apply({}).revision, second);
   EXPECT_GT(one->apply(txn({}, {Write::put("b", "")})).revision.value, put.value + apart - 1);
+}
+
+// Numbers follow the time, and pass 2^63 in 2038, or when one client's clock is ahead.
+TEST(EtcdNumbers, TokensAboveTwoToThe63rdWorkInEveryCall) {
+  const std::string url = Etcd::instance().url(new_prefix());
+  const Path book = Path::of("book");
+  const auto ahead = open_etcd_alone(url);
+  ahead->engine().clock().see(Revision{std::uint64_t{1} << 63U});
+  const Space one = open(ahead);
+  const Space two = open(open_etcd_alone(url));
+  Hold hold = one.lock({book, Path::of("film")});
+  EXPECT_GT(hold.token().value, std::uint64_t{1} << 63U);
+  EXPECT_FALSE(two.try_lock(book).has_value());
+  hold.downgrade(book.shared());
+  EXPECT_FALSE(two.try_lock(book).has_value());
+  EXPECT_TRUE(two.try_lock(Path::of("film")).has_value());
+  EXPECT_GT(two.lock(book.shared()).token(), hold.token());
+  const std::vector<TicketInfo> all = two.inspect();
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].ticket.number, hold.token());
+  EXPECT_TRUE(two.evict_now(hold.token()));
+  EXPECT_FALSE(hold.release());
+  EXPECT_TRUE(two.try_lock(book).has_value());
 }
 
 // What etcd says to a removal, with a head that was put at its revision 1000.

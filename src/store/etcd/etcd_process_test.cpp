@@ -5,10 +5,13 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <system_error>
 
 #include "store/conformance.hpp"
 #include "store/etcd/etcd_store.hpp"
+#include "store/etcd/keeper.hpp"
 #include "tests/kit/etcd.hpp"
+#include "tests/kit/no_threads.hpp"
 #include "tests/kit/process.hpp"
 
 namespace tenure::etcd {
@@ -51,6 +54,41 @@ TEST(EtcdProcesses, AStoppedClientFindsItsSessionLost) {
   EXPECT_EQ(observer.ask(id), "dead");
   client.go_on();
   EXPECT_EQ(client.hear(), "lost");
+}
+
+// Without a thread to renew it, a lease would end while its session believes in it.
+TEST(EtcdProcesses, ASessionThatNoThreadCanRenewIsNotOpened) {
+  const Etcd server;
+  const Process client{[&](const Line& line) {
+    kit::give_up_root();
+    const auto store = open_etcd_alone(server.url("p"));
+    {
+      const kit::NoNewThreads limit;
+      try {
+        static_cast<void>(store->open_session({}));
+        line.say("opened");
+      } catch (const std::system_error&) {
+        line.say("refused");
+      }
+    }
+    static_cast<void>(line.hear());
+    const auto session = store->open_session({});
+    line.say(store->alive(session->id()) ? "alive" : "dead");
+  }};
+  EXPECT_EQ(client.hear(), "refused");
+  EXPECT_EQ(server.etcdctl({"lease", "list"}), "found 0 leases\n");
+  EXPECT_EQ(client.ask("again"), "alive");
+}
+
+TEST(EtcdProcesses, ALeaseIsToldToBeLostThoughNoThreadCanBeStarted) {
+  const Process client{[](const Line& line) {
+    kit::give_up_root();
+    Lease lease;
+    const kit::NoNewThreads limit;
+    lease.lose();
+    line.say(lease.lost.stop_requested() ? "told" : "not told");
+  }};
+  EXPECT_EQ(client.hear(), "told");
 }
 
 }  // namespace

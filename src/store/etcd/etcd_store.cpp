@@ -76,8 +76,7 @@ EtcdStore::~EtcdStore() {
 bool EtcdStore::forked() const noexcept { return generation_ != base::fork_generation(); }
 
 void EtcdStore::check_forked() const {
-  if (forked())
-    throw Error("this store was opened before fork(): open it again in the child process");
+  if (forked()) throw_forked();
 }
 
 Outcome EtcdStore::apply(const Txn& txn) {

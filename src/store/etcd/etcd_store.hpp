@@ -6,8 +6,11 @@
 // All writes are as durable as etcd makes them, which is on disk at a majority, relaxed ones too.
 //
 // A store belongs to the process that opened it: after fork() every call of the child throws, and
-// what the child does to the objects it inherited does nothing. gRPC itself has to be opened after
-// the fork: a child of a process that has a store open can't open one of its own.
+// what the child does to the objects it inherited does nothing. A child whose parent has opened an
+// etcd store can't open one either, and is told so at once. gRPC supports fork() in C++ programs
+// only before its first use: later, the child inherits its locks and none of its threads, and a
+// call never returns. GRPC_ENABLE_FORK_SUPPORT does not help: its handlers do nothing while a
+// thread is inside gRPC, and the one that reads the watch stream always is.
 //
 // Thread safety: all calls, from any thread, at once.
 #pragma once
@@ -58,8 +61,11 @@ class EtcdStore final : public Store, public std::enable_shared_from_this<EtcdSt
   const std::uint64_t generation_;
 };
 
-// Throws Error for a URL that is none, StoreError where the cluster can't be used. Two openings of
-// one URL by one process are one store.
+// Says that this process is a child that can't use gRPC, and what to do.
+[[noreturn]] void throw_forked();
+
+// Throw Error for a URL that is none and in a child that can't use gRPC, StoreError where the
+// cluster can't be used. Two openings of one URL by one process are one store.
 [[nodiscard]] std::shared_ptr<Store> open_etcd(std::string_view url);
 // A store of its own, with a connection of its own.
 [[nodiscard]] std::shared_ptr<EtcdStore> open_etcd_alone(std::string_view url);

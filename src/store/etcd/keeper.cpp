@@ -3,6 +3,7 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "store/threads.hpp"
@@ -40,10 +41,14 @@ void Lease::renewed(std::int64_t sent_ns) noexcept {
   renew_at.store(sent_ns + pause + (pause / 8 * spread / 512));
 }
 
-void Lease::lose() {
+void Lease::lose() noexcept {
   if (is_lost.exchange(true)) return;
-  // Callbacks are the program's own code.
-  stores::quiet_thread([source = lost]() mutable { source.request_stop(); }).detach();
+  // Callbacks are the program's own code, and may take long: on a thread of their own.
+  try {
+    stores::quiet_thread([source = lost]() mutable { source.request_stop(); }).detach();
+  } catch (const std::system_error&) {
+    lost.request_stop();  // No thread can be started: late notice is worse than a slow callback.
+  }
 }
 
 bool Lease::check() {
@@ -54,6 +59,11 @@ bool Lease::check() {
 }
 
 std::shared_ptr<Lease> Keeper::open(std::chrono::milliseconds ttl) {
+  {
+    // First: a lease that no thread can renew is not granted.
+    const base::Mutex::Scoped lock{mutex_};
+    start();
+  }
   auto lease = std::make_shared<Lease>();
   lease->id = static_cast<std::int64_t>(random_number() >> 1U | 1U);
   const auto asked = std::clamp(std::chrono::ceil<std::chrono::seconds>(ttl), min_ttl, max_ttl);
@@ -61,7 +71,6 @@ std::shared_ptr<Lease> Keeper::open(std::chrono::milliseconds ttl) {
   lease->ttl = engine_->client().grant(lease->id, asked);
   lease->renewed(sent);
   const base::Mutex::Scoped lock{mutex_};
-  start();
   leases_.push_back(lease);
   changed_.notify_all();
   return lease;
@@ -85,9 +94,14 @@ std::vector<std::shared_ptr<Lease>> Keeper::leases() {
 }
 
 void Keeper::start() {
-  if (renewer_.joinable() || stopping_) return;
-  renewer_ = stores::quiet_thread([self = shared_from_this()] { self->renew_all(); });
-  watchdog_ = stores::quiet_thread([self = shared_from_this()] { self->watch_all(); });
+  if (stopping_) return;
+  // Each on its own: the last attempt may have got one thread and not the other.
+  if (!renewer_.joinable()) {
+    renewer_ = stores::quiet_thread([self = shared_from_this()] { self->renew_all(); });
+  }
+  if (!watchdog_.joinable()) {
+    watchdog_ = stores::quiet_thread([self = shared_from_this()] { self->watch_all(); });
+  }
 }
 
 void Keeper::renew(Lease& lease) {

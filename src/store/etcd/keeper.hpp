@@ -38,7 +38,7 @@ struct Lease {
   void renewed(std::int64_t sent_ns) noexcept;
   // Whether it can be trusted; once not, never again. Tells lost() on a thread of its own.
   bool check();
-  void lose();
+  void lose() noexcept;
 };
 
 class Keeper : public std::enable_shared_from_this<Keeper> {

@@ -1,9 +1,14 @@
 // Opening, and what `tenure doctor` says of a store.
+#include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <exception>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
 
+#include "base/fork.hpp"
 #include "base/mutex.hpp"
 #include "store/etcd/etcd_store.hpp"
 #include "store/threads.hpp"
@@ -22,14 +27,43 @@ struct Registry {
   }
 };
 
+// Throws in a child of a process that has used gRPC.
+void check_not_forked_in_use() {
+  constexpr auto never = std::numeric_limits<std::uint64_t>::max();
+  static std::atomic<std::uint64_t> used_in = never;
+  const std::uint64_t now = base::fork_generation();
+  std::uint64_t before = never;
+  if (!used_in.compare_exchange_strong(before, now) && before != now) throw_forked();
+}
+
 }  // namespace
 
+void throw_forked() {
+  throw Error(
+      "etcd can't be used in this process: it was forked after its parent had opened an etcd: "
+      "space, and gRPC does not support that. Fork before the first etcd: space is opened, or "
+      "exec a new program in the child");
+}
+
 std::shared_ptr<EtcdStore> open_etcd_alone(std::string_view url) {
-  const stores::QuietStart quiet;  // gRPC starts threads of its own.
-  return std::make_shared<EtcdStore>(std::make_shared<Engine>(parse_address(url)));
+  check_not_forked_in_use();
+  // On another thread: gRPC starts threads of its own, which inherit its signal mask. The caller
+  // waits up to `timeout` for a connection, and must not block the program's signals meanwhile.
+  std::shared_ptr<Engine> engine;
+  std::exception_ptr error;
+  stores::quiet_thread([&] {
+    try {
+      engine = std::make_shared<Engine>(parse_address(url));
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }).join();
+  if (error != nullptr) std::rethrow_exception(error);
+  return std::make_shared<EtcdStore>(std::move(engine));
 }
 
 std::shared_ptr<Store> open_etcd(std::string_view url) {
+  check_not_forked_in_use();  // Before the mutex, which a thread of the parent may have held.
   Registry& registry = Registry::instance();
   const base::Mutex::Scoped lock{registry.mutex};
   if (const auto at = registry.stores.find(url); at != registry.stores.end()) {

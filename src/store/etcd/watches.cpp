@@ -187,9 +187,14 @@ void Watches::died(const std::string& session) {
 // --- the service thread
 
 void Watches::start() {
-  if (service_.joinable() || stopping_) return;
-  service_ = stores::quiet_thread([self = shared_from_this()] { self->serve(); });
-  follower_ = stores::quiet_thread([self = shared_from_this()] { self->follow(); });
+  if (stopping_) return;
+  // Each on its own: the last attempt may have got one thread and not the other.
+  if (!service_.joinable()) {
+    service_ = stores::quiet_thread([self = shared_from_this()] { self->serve(); });
+  }
+  if (!follower_.joinable()) {
+    follower_ = stores::quiet_thread([self = shared_from_this()] { self->follow(); });
+  }
 }
 
 void Watches::serve() {

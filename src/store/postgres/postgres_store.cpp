@@ -1,6 +1,9 @@
 #include "store/postgres/postgres_store.hpp"
 
+#include <atomic>
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <stop_token>
 #include <thread>
 #include <tuple>
@@ -184,12 +187,18 @@ std::vector<Store::Fact> PostgresStore::facts() {
 namespace {
 
 struct Registry {
+  const std::uint64_t generation = base::fork_generation();
   base::Mutex mutex;
   std::map<std::string, std::weak_ptr<PostgresStore>, std::less<>> stores TENURE_GUARDED_BY(mutex);
 
+  // Never destroyed: a store may outlive every static. A forked child gets its own: a thread of its
+  // parent that was connecting held the mutex, and never releases it in the child.
   static Registry& instance() {
-    static auto* const registry = new Registry;  // A store may outlive every static.
-    return *registry;
+    static std::atomic<Registry*> newest = new Registry;
+    Registry* known = newest.load();
+    if (known->generation == base::fork_generation()) return *known;
+    auto own = std::make_unique<Registry>();
+    return newest.compare_exchange_strong(known, own.get()) ? *own.release() : *known;
   }
 };
 

@@ -126,9 +126,14 @@ std::int64_t Sessions::next_renewal(std::chrono::milliseconds ttl) {
 }
 
 void Sessions::start() {
-  if (renewer_.joinable() || stopping_) return;
-  renewer_ = stores::quiet_thread([self = shared_from_this()] { self->renew_all(); });
-  counter_ = stores::quiet_thread([self = shared_from_this()] { self->count_down(); });
+  if (stopping_) return;
+  // Each on its own: the last attempt may have got one thread and not the other.
+  if (!renewer_.joinable()) {
+    renewer_ = stores::quiet_thread([self = shared_from_this()] { self->renew_all(); });
+  }
+  if (!counter_.joinable()) {
+    counter_ = stores::quiet_thread([self = shared_from_this()] { self->count_down(); });
+  }
 }
 
 void Sessions::renew_all() {
