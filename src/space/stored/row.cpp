@@ -78,7 +78,7 @@ std::uint64_t natural(const Json& json) {
 
 std::chrono::nanoseconds duration(const Json& json) {
   const std::chrono::nanoseconds time{integer(json)};
-  if (time < time.zero()) throw BadRequest("a duration is negative");
+  if (time < std::chrono::nanoseconds::zero()) throw BadRequest("a duration is negative");
   return time;
 }
 
@@ -112,7 +112,8 @@ Instant instant(const Json& json) {
 // A value with bytes that are not UTF-8 is no JSON. Earlier versions wrote labels as they came.
 Json parse_json(const std::string& value) {
   Json json = Json::parse(value, nullptr, false);
-  return json.is_discarded() ? Json::parse(as_utf8(value)) : json;
+  if (json.is_discarded()) json = Json::parse(as_utf8(value));
+  return json;
 }
 
 Row parse_ticket(const Json& json) {

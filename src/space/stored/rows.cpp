@@ -24,15 +24,19 @@ class Sorter {
     std::expected<Parsed, std::string> parsed = read_row(entry);
     if (!parsed.has_value()) {
       add_unreadable(std::move(entry), key, parsed.error());
-    } else if (parsed->pointer.has_value()) {
-      pointers_.push_back({std::move(entry), *std::move(key), *std::move(parsed->pointer)});
-    } else if (!claims_key(*parsed->row, key->number, entry.key)) {
+      return;
+    }
+    auto pointer = std::move(parsed->pointer);
+    auto row = std::move(parsed->row);
+    if (pointer.has_value()) {
+      pointers_.push_back({std::move(entry), *std::move(key), *std::move(pointer)});
+    } else if (!row.has_value() || !claims_key(*row, key->number, entry.key)) {
       add_unreadable(std::move(entry), key, "its ticket has no such claim");
     } else {
       std::string name = entry.key;
       tickets_.emplace(
           std::move(name),
-          Seen{.entry = std::move(entry), .row = *std::move(parsed->row), .number = key->number});
+          Seen{.entry = std::move(entry), .row = *std::move(row), .number = key->number});
     }
   }
 

@@ -251,9 +251,10 @@ std::optional<Entry> StoredSpace::stray_of(const Row& row) {
   read.reads.push_back(Range::prefix(here(row.claims.front())));
   Outcome outcome = store_->apply(read);
   for (Entry& entry : outcome.reads.front()) {
-    const std::expected<Parsed, std::string> parsed = read_row(entry);
-    if (parsed.has_value() && parsed->row.has_value() && parsed->row->session == row.session &&
-        parsed->row->request == row.request) {
+    std::expected<Parsed, std::string> parsed = read_row(entry);
+    if (!parsed.has_value()) continue;
+    const std::optional<Row> found = std::move(parsed->row);
+    if (found.has_value() && found->session == row.session && found->request == row.request) {
       return std::move(entry);
     }
   }

@@ -332,6 +332,14 @@ class Engine::Attempt {
     return outcome;
   }
 
+  // A read, with the revision of the apply in the place of this_apply. None: it wrote nothing, so
+  // all stamps are before it.
+  [[nodiscard]] Range read_before(std::size_t read, Revision revision) const {
+    Range range = txn_.reads[read];
+    if (range.before == this_apply) range.before = revision;
+    return range;
+  }
+
   // Fills in the reads; those whose limit was used up by entries that do not count, or that began
   // at a hint and found too little, are read on, at the revision of the transaction. False: it was
   // compacted meanwhile, and nothing was written.
@@ -340,9 +348,7 @@ class Engine::Attempt {
     for (std::size_t i = 0; i < txn_.reads.size(); ++i) {
       std::vector<Entry>& entries = outcome.reads.emplace_back();
       if (!plan.reads_anything(i)) continue;
-      Range range = txn_.reads[i];
-      // All stamps are before an apply that wrote nothing.
-      if (range.before == this_apply) range.before = wrote ? outcome.revision : Revision{};
+      const Range range = read_before(i, wrote ? outcome.revision : Revision{});
       std::uint32_t skip = range.skip;
       const pb::RangeResponse* found = result.reads[at++];
       if (found == nullptr) continue;
