@@ -91,7 +91,6 @@ TEST_P(ForkedSpace, AChildOpensTheSpaceAgainOrLearnsAtOnceThatItCannot) {
 }
 
 TEST_P(ForkedSpace, AChildIsToldThatASpaceBelongsToItsParent) {
-  if (is_local()) GTEST_SKIP() << "a copy of a lock table is a lock table";
   const std::string said = in_child(new_url(), [](const std::string&, Space& space) {
     return error_of([&] { static_cast<void>(space.try_lock(of_child)); });
   });

@@ -70,7 +70,9 @@ LocalSpace::~LocalSpace() {
 }
 
 void LocalSpace::throw_forked() {
-  throw Error("this space was opened before fork(): open it again in the child");
+  throw Error(
+      "this space was opened before fork() and belongs to the parent process: open it after "
+      "fork(), in the process that uses it");
 }
 
 void LocalSpace::lock(ShardSet set) noexcept {
