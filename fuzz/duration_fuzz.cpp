@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "apps/tenure/duration.hpp"
+#include "base/duration.hpp"
 
 namespace {
 
@@ -20,17 +20,17 @@ void require(bool holds, std::string_view what) {
 }
 
 void show(std::chrono::nanoseconds time) {
-  require(!tenure::cli::age_text(time).empty(), "an age without a text");
-  require(!tenure::cli::precise_text(time).empty(), "a time without a text");
+  require(!tenure::base::age_text(time).empty(), "an age without a text");
+  require(!tenure::base::precise_text(time).empty(), "a time without a text");
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(data, data + size);
-  if (const auto time = tenure::cli::parse_duration(text)) {
+  if (const auto time = tenure::base::parse_duration(text)) {
     require(*time >= std::chrono::nanoseconds::zero(), "below zero");
-    require(*time <= tenure::cli::max_duration, "more than is allowed");
+    require(*time <= tenure::base::max_duration, "more than is allowed");
     show(*time);
   } else {
     require(!time.error().empty(), "no reason");

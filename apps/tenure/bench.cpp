@@ -20,12 +20,12 @@
 #include <system_error>
 #include <vector>
 
+#include "base/duration.hpp"
 #include "bench_load.hpp"
-#include "descriptor.hpp"
-#include "duration.hpp"
 #include "exit_status.hpp"
+#include "process/descriptor.hpp"
+#include "process/signals.hpp"
 #include "scratch.hpp"
-#include "signals.hpp"
 #include "tenure/store.hpp"
 #include "terminal.hpp"
 
@@ -39,7 +39,7 @@ class SharedMemory {
     const std::size_t keys = options.keys * sizeof(std::atomic<std::int64_t>);
     size_ = options.clients * sizeof(ClientFigures) + keys + sizeof(std::atomic<std::int64_t>);
     start_ = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (start_ == MAP_FAILED) fail_system("mmap");
+    if (start_ == MAP_FAILED) process::fail_system("mmap");
     auto* const figures = static_cast<ClientFigures*>(start_);  // Zeroes are what they begin as.
     auto* const stamps = reinterpret_cast<std::atomic<std::int64_t>*>(figures + options.clients);
     memory.clients = {figures, options.clients};
@@ -61,14 +61,14 @@ class SharedMemory {
 class Crowd {
  public:
   Crowd(const BenchOptions& options, const std::string& url, const BenchMemory& memory,
-        const Signals& signals)
+        const process::Signals& signals)
       : signals_(signals) {
     for (std::size_t i = 0; i < options.processes; ++i) {
       const std::size_t first = options.clients * i / options.processes;
       const std::size_t last = options.clients * (i + 1) / options.processes;
       const pid_t parent = ::getpid();
       const pid_t pid = ::fork();
-      if (pid < 0) fail_system("fork");
+      if (pid < 0) process::fail_system("fork");
       if (pid == 0) {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
         if (::getppid() != parent) ::_exit(exit_failure);
@@ -111,11 +111,11 @@ class Crowd {
 
  private:
   int wait_for(int descriptor) {
-    std::array waits{readable(descriptor), readable(signals_.descriptor())};
+    std::array waits{process::readable(descriptor), process::readable(signals_.descriptor())};
     for (;;) {
       ::poll(waits.data(), waits.size(), -1);
-      if (const std::optional<Arrived> signal = signals_.next();
-          signal && ends_by_default(signal->number)) {
+      if (const std::optional<process::Arrived> signal = signals_.next();
+          signal && process::ends_by_default(signal->number)) {
         return exit_signal + signal->number;
       }
       if (waits[0].revents != 0) return exit_ok;
@@ -131,9 +131,9 @@ class Crowd {
     return WIFEXITED(status) ? WEXITSTATUS(status) : exit_failure;
   }
 
-  const Signals& signals_;
-  Pipe ready_;
-  Pipe go_;
+  const process::Signals& signals_;
+  process::Pipe ready_;
+  process::Pipe go_;
   std::vector<pid_t> processes_;
 };
 
@@ -176,9 +176,10 @@ void print(const BenchOptions& options, const std::string& url, const ClientFigu
   fmt::print("  {:<9} {:>10} {:>10} {:>10} {:>10}\n", "", "p50", "p99", "p99.9", "max");
   const auto row = [](std::string_view name, const Histogram& times) {
     if (times.count() == 0) return;
-    fmt::print("  {:<9} {:>10} {:>10} {:>10} {:>10}\n", name, precise_text(times.percentile(0.5)),
-               precise_text(times.percentile(0.99)), precise_text(times.percentile(0.999)),
-               precise_text(times.most()));
+    fmt::print("  {:<9} {:>10} {:>10} {:>10} {:>10}\n", name,
+               base::precise_text(times.percentile(0.5)),
+               base::precise_text(times.percentile(0.99)),
+               base::precise_text(times.percentile(0.999)), base::precise_text(times.most()));
   };
   row("lock", sum.lock);
   row("hand-off", sum.hand_off);
@@ -190,7 +191,7 @@ int bench(const BenchOptions& options) {
   std::optional<Scratch> scratch;
   std::string url = options.space;
   if (url.empty()) url = "sqlite:" + scratch.emplace().path() + "/bench.db";
-  const Signals signals = Signals::block();
+  const process::Signals signals = process::Signals::block();
   const SharedMemory shared{options};
   {
     Crowd crowd{options, url, shared.memory, signals};

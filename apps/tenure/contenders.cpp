@@ -21,9 +21,9 @@
 #include <utility>
 #include <vector>
 
-#include "descriptor.hpp"
-#include "duration.hpp"
+#include "base/duration.hpp"
 #include "exit_status.hpp"
+#include "process/descriptor.hpp"
 #include "scratch.hpp"
 #include "tenure/error.hpp"
 #include "tenure/space.hpp"
@@ -44,8 +44,8 @@ std::int64_t now_stamp() {
 class Contender {
  public:
   Contender(const std::string& url, const Path& path) {
-    Pipe input;
-    Pipe output;
+    process::Pipe input;
+    process::Pipe output;
     posix_spawn_file_actions_t files{};
     ::posix_spawn_file_actions_init(&files);
     ::posix_spawn_file_actions_adddup2(&files, input.read.get(), STDIN_FILENO);
@@ -68,7 +68,7 @@ class Contender {
 
   // When it had the lock.
   [[nodiscard]] std::int64_t wait_for_lock() const {
-    pollfd wait = readable(output_.get());
+    pollfd wait = process::readable(output_.get());
     std::array<char, 32> text{};
     std::int64_t stamp = 0;
     const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(answer_limit);
@@ -101,8 +101,8 @@ class Contender {
 
  private:
   pid_t pid_ = -1;
-  Descriptor input_;
-  Descriptor output_;
+  process::Descriptor input_;
+  process::Descriptor output_;
 };
 
 void wait_until_in_line(const Space& space, const Path& path, std::size_t tickets) {
@@ -142,7 +142,7 @@ void show_contenders(const Terminal& terminal) {
     const std::int64_t had = line[i + 1]->wait_for_lock();
     fmt::print("  process {:<8} {}; process {} got the lock {} later\n", line[i]->pid(),
                terminal.paint(Style::red, "killed by SIGKILL"), line[i + 1]->pid(),
-               precise_text(std::chrono::nanoseconds{had - struck}));
+               base::precise_text(std::chrono::nanoseconds{had - struck}));
     (void)std::fflush(stdout);
     line[i]->leave();
   }

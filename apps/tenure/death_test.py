@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 
-from harness import children, finish, is_running, main, minder_of, state_of, wait_for
+from harness import children, finish, is_running, main, guardian_of, state_of, wait_for
 
 # Starts a family and tells its process ids: a child in the group, one that closed every file, one
 # in a session of its own, and a grandchild whose parent is gone. All of them ignore SIGTERM when
@@ -64,20 +64,20 @@ def wrapper_killed_while_waiting(space):
     space.hold("a")
     process = space.start("run", "a", "--quiet", "--", "true")
     space.waiting(1)
-    minder = minder_of(process)
+    guardian = guardian_of(process)
     process.kill()
     space.waiting(0)
-    wait_for("the minder to go", lambda: not is_running(minder))
+    wait_for("the guardian to go", lambda: not is_running(guardian))
 
 
 def both_killed(space):
     """Nobody is left to end the command, so the lock stays until it has gone."""
     process, pids = start_family(space)
     after = next_in_line(space, pids)
-    minder = minder_of(process)
-    process.send_signal(signal.SIGSTOP)  # So that it does not see the minder go before it dies.
+    guardian = guardian_of(process)
+    process.send_signal(signal.SIGSTOP)  # So that it does not see the guardian go before it dies.
     wait_for("the wrapper to stop", lambda: state_of(process.pid) == "T")
-    os.kill(minder, signal.SIGKILL)
+    os.kill(guardian, signal.SIGKILL)
     process.kill()
     # The kernel kills the command itself; what it started has the session's file open.
     wait_for("the command to die", lambda: not is_running(pids[0]))
@@ -92,11 +92,11 @@ def both_killed(space):
     assert finish(after) == (0, "\n", "")
 
 
-def minder_killed(space):
+def guardian_killed(space):
     """The kernel kills the command, and the wrapper the rest."""
     process, pids = start_family(space)
     after = next_in_line(space, pids)
-    os.kill(minder_of(process), signal.SIGKILL)
+    os.kill(guardian_of(process), signal.SIGKILL)
     status, _, error = finish(process)
     assert status == 137 and "supervises the command" in error, (status, error)
     assert finish(after) == (0, "\n", "")
@@ -188,7 +188,7 @@ def max_hold(space):
 
 
 def stopped_past_its_deadline(space):
-    """A wrapper that is stopped can't end the command, but the minder can."""
+    """A wrapper that is stopped can't end the command, but the guardian can."""
     process, pids = start_family(space, "--max-hold", "3s", words=["stubborn"])
     after = next_in_line(space, pids)
     process.send_signal(signal.SIGSTOP)
@@ -209,15 +209,15 @@ def lost_while_stopped(space):
 
 
 def no_orphans(space):
-    """Neither wrapper nor minder stays when all is over."""
+    """Neither wrapper nor guardian stays when all is over."""
     process = space.start("run", "a", "--", "sh", "-c", "echo up; read line",
                           stdin=subprocess.PIPE)
     assert process.stdout.readline() == "up\n"
-    minder = minder_of(process)
-    assert children(minder)
+    guardian = guardian_of(process)
+    assert children(guardian)
     process.stdin.close()
     assert process.wait() in (0, 1)
-    assert not is_running(minder)
+    assert not is_running(guardian)
 
 
 def message_names_the_circle(space):

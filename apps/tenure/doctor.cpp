@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "duration.hpp"
+#include "base/duration.hpp"
 #include "exit_status.hpp"
 #include "operate.hpp"
 #include "snapshot.hpp"
@@ -105,7 +105,7 @@ void examine_clock(Store& store, Report& report) {
     report.notes.emplace_back(fmt::format(
         "the clock of this machine and the clock of the space differ by {}; deadlines follow the "
         "clock of the space, so nothing needs to be done",
-        age_text(std::chrono::abs(difference))));
+        base::age_text(std::chrono::abs(difference))));
   }
 }
 
@@ -179,7 +179,8 @@ void examine_locking(const Space& space, Report& report) {
     report.problems.emplace_back(fmt::format("cannot lock and release '{}'", path.text()));
     return;
   }
-  report.facts.push_back({.name = "lock and release", .value = precise_text(Clock::now() - start)});
+  report.facts.push_back(
+      {.name = "lock and release", .value = base::precise_text(Clock::now() - start)});
 }
 
 Report examine(const SpaceChoice& choice) {

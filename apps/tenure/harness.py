@@ -48,9 +48,9 @@ def children(pid):
     return [int(child) for child in listed.split()]
 
 
-def minder_of(wrapper):
+def guardian_of(wrapper):
     """The process between the wrapper and its command."""
-    return wait_for("the minder", lambda: children(wrapper.pid))[0]
+    return wait_for("the guardian", lambda: children(wrapper.pid))[0]
 
 
 class Space:

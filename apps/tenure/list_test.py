@@ -10,7 +10,7 @@ import re
 import signal
 import sqlite3
 
-from harness import LIMIT, children, finish, is_running, main, minder_of, wait_for
+from harness import LIMIT, children, finish, is_running, main, guardian_of, wait_for
 
 
 def _crowd(space):
@@ -200,8 +200,8 @@ def doctor_finds_the_dead(space):
     command = space.start("run", "b", "--", "sleep", "100")
     space.holding(2)
     assert dead() == []
-    minder = minder_of(command)
-    family = [command.pid, minder, *children(minder)]
+    guardian = guardian_of(command)
+    family = [command.pid, guardian, *children(guardian)]
     command.kill()
     wait_for("all of it to be gone", lambda: not any(is_running(pid) for pid in family))
     assert dead() == [command.pid]

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <utility>
 
+#include "base/duration.hpp"
 #include "cli.hpp"
 #include "core/escape.hpp"
-#include "duration.hpp"
 #include "tenure/store.hpp"
 #include "terminal.hpp"
 
@@ -70,7 +70,7 @@ Number number_of(std::string_view option, std::string_view text, Number least, N
 
 // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): the same order as above.
 std::chrono::nanoseconds duration_of(std::string_view option, std::string_view text) {
-  const auto time = parse_duration(text);
+  const auto time = base::parse_duration(text);
   if (!time) throw UsageError(fmt::format("{}: {}", option, printable(time.error())));
   return *time;
 }

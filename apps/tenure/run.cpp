@@ -17,10 +17,8 @@
 #include "cli.hpp"
 #include "environment.hpp"
 #include "exit_status.hpp"
-#include "family.hpp"
-#include "find_command.hpp"
-#include "minder.hpp"
-#include "signals.hpp"
+#include "process/find_command.hpp"
+#include "process/process_tree.hpp"
 #include "space_choice.hpp"
 #include "supervisor.hpp"
 #include "tenure/error.hpp"
@@ -60,15 +58,17 @@ std::string label_of(const RunOptions& options) {
   return command.substr(command.rfind('/') + 1).substr(0, 256);
 }
 
-MinderPlan plan_of(const RunOptions& options, const Owner& owner, const Signals& signals) {
-  MinderPlan plan;
-  plan.command = options.command;
+process::Command command_of(const RunOptions& options, const Owner& owner, Token token,
+                            int session) {
   std::string paths;
   for (const Path& path : options.paths) paths += (paths.empty() ? "" : " ") + path.text();
-  plan.environment = {"TENURE_PATH=" + paths, "TENURE_OWNER=" + owner.text()};
-  plan.in_our_group = ::isatty(STDIN_FILENO) == 1;
-  plan.signal_mask = signals.original();
-  return plan;
+  process::Command command{.words = options.command};
+  command.environment = {"TENURE_PATH=" + paths, "TENURE_OWNER=" + owner.text(),
+                         "TENURE_TOKEN=" + std::to_string(token.value)};
+  command.group = ::isatty(STDIN_FILENO) == 1 ? process::Group::owner : process::Group::own;
+  // The kernel's lock lives until the last process of the command has gone.
+  if (session >= 0) command.descriptors = {session};
+  return command;
 }
 
 // Gives the lock back after the command has ended, and tells what there is to tell.
@@ -86,7 +86,7 @@ int finish(Hold& hold, int status) {
 }
 
 int run_locked(const RunOptions& options, const SpaceChoice& choice, const Owner& owner,
-               const Signals& signals, Minder& minder, bool in_our_group) {
+               const process::Signals& signals, process::Guardian& guardian) {
   const bool made = choice.of_this_user && !exists(choice);
   // A server that does not answer may take all of its timeout.
   const OpenSpace in = signals.interruptible([&] { return open_space(choice, options.label); });
@@ -107,10 +107,11 @@ int run_locked(const RunOptions& options, const SpaceChoice& choice, const Owner
     }
     return options.not_in_time;
   }
-  Supervisor supervisor{minder, signals, *in.store, *acquired.hold, in_our_group};
-  const int status = supervisor.run(in.space.descriptor(), options.command.front());
+  Supervisor supervisor{guardian, signals, *in.store, *acquired.hold};
+  const int status =
+      supervisor.run(command_of(options, owner, acquired.hold->token(), in.space.descriptor()));
   const int result = supervisor.lost() ? status : finish(*acquired.hold, status);
-  minder.leave();
+  guardian.leave();
   return result;
 }
 
@@ -118,21 +119,23 @@ int run_locked(const RunOptions& options, const SpaceChoice& choice, const Owner
 
 int run(const RunOptions& options) {
   const std::string& command = options.command.front();
-  if (const int status = find_command(command); status != exit_ok) {
+  // A command that is missing should not wait for a lock first.
+  if (const int error = process::find_command(command); error != 0) {
+    const bool missing = error == ENOENT;
     fmt::print(stderr, "tenure: {}: {}\n", printable(command),
-               status == exit_not_found ? "command not found" : "not executable");
-    return status;
+               missing ? "command not found" : "not executable");
+    return missing ? exit_not_found : exit_not_executable;
   }
   RunOptions labelled = options;
   labelled.label = label_of(options);
   const SpaceChoice choice = choose_space(options.space);
   const Owner owner = new_owner();
-  const Signals signals = Signals::block();
-  const MinderPlan plan = plan_of(options, owner, signals);
-  adopt_orphans();
-  Minder minder = Minder::start(plan);
+  const process::Signals signals = process::Signals::block();
+  process::adopt_orphans();
+  process::Guardian guardian = process::Guardian::start(
+      {.signal_mask = signals.original(), .foreground = true, .restore_terminal = true});
   try {
-    return run_locked(labelled, choice, owner, signals, minder, plan.in_our_group);
+    return run_locked(labelled, choice, owner, signals, guardian);
   } catch (const Deadlock& error) {
     fmt::print(stderr, "tenure: {}\n", printable(error.what()));
     return exit_deadlock;

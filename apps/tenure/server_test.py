@@ -234,7 +234,7 @@ def etcd_large_tokens(space):
     """Numbers follow the time: from 2038 on they are above 2^63."""
     with running(Etcd(space.file("server"))) as server:
         doctor(space, server.url())
-        server.put(b"locks\0h", (2**63).to_bytes(8, "big") + bytes(8))
+        server.put(b"locks\0h", (2**63).to_bytes(8, "big") + bytes(8) + b"\2")
         space.environment["TENURE_SPACE"] = server.url()
         space.file("space.db").touch()  # tickets() looks for it.
         holder = space.hold("book")

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "duration.hpp"
+#include "base/duration.hpp"
 #include "exit_status.hpp"
 #include "list.hpp"
 #include "snapshot.hpp"
@@ -20,9 +20,9 @@ void line(const Terminal& terminal, std::string_view name, std::string_view valu
 std::string moment(const std::optional<Instant>& time, Instant now) {
   if (!time) return {};
   return *time <= now ? fmt::format("{} ({} ago)", time_text(*time),
-                                    age_text(detail::saturating_sub(now, *time)))
+                                    base::age_text(detail::saturating_sub(now, *time)))
                       : fmt::format("{} (in {})", time_text(*time),
-                                    age_text(detail::saturating_sub(*time, now)));
+                                    base::age_text(detail::saturating_sub(*time, now)));
 }
 
 void print(const TicketInfo& info, const Terminal& terminal, Instant now) {

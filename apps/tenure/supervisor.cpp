@@ -1,13 +1,11 @@
 #include "supervisor.hpp"
 
 #include <fmt/core.h>
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -17,7 +15,7 @@
 #include <system_error>
 
 #include "exit_status.hpp"
-#include "family.hpp"
+#include "process/descriptor.hpp"
 #include "tenure/detail/saturating.hpp"
 #include "tenure/error.hpp"
 #include "terminal.hpp"
@@ -28,145 +26,66 @@ namespace {
 using namespace std::chrono_literals;
 
 // Between SIGTERM and SIGKILL, where the deadline allows it.
-constexpr BootTime grace = 5s;
+constexpr base::BootTime grace = 5s;
 // The same where there is no deadline to go by: the space may have passed the lock on already.
-constexpr BootTime short_grace = 1s;
-// A killed process takes the kernel a moment to take apart, and a busy machine is late.
-constexpr BootTime reserve = 250ms;
-// What can't be ended in this time after SIGKILL is told, and left.
-constexpr BootTime patience = 10s;
+constexpr base::BootTime short_grace = 1s;
+// The kernel takes a moment to end a killed process, and a busy machine is late.
+constexpr base::BootTime reserve = 250ms;
+
+int exit_status_of(const process::Outcome& outcome) {
+  if (!outcome.status) return exit_signal + SIGKILL;
+  const int status = *outcome.status;
+  return WIFSIGNALED(status) ? exit_signal + WTERMSIG(status) : WEXITSTATUS(status);
+}
 
 }  // namespace
 
-Supervisor::Supervisor(Minder& minder, const Signals& signals, Store& store, Hold& hold,
-                       bool in_our_group)
-    : minder_(minder),
-      signals_(signals),
-      store_(store),
-      hold_(hold),
-      in_our_group_(in_our_group),
-      lost_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (lost_.get() < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
-  termios settings{};
-  if (in_our_group && ::tcgetattr(STDIN_FILENO, &settings) == 0) terminal_ = settings;
-}
-
-std::optional<BootTime> Supervisor::deadline() const {
+std::optional<base::BootTime> Supervisor::deadline() const {
   try {
     const std::optional<Instant> until = hold_.deadline();
     if (!until) return std::nullopt;
-    return detail::saturating_add(boot_time(), detail::saturating_sub(*until, store_.now()));
-  } catch (const Error&) {  // A store that can't be asked has not told us any.
+    return detail::saturating_add(base::boot_time(), detail::saturating_sub(*until, store_.now()));
+  } catch (const Error&) {  // A store that does not answer has not said that there is one.
     return std::nullopt;
   }
 }
 
-int Supervisor::run(int session, const std::string& command) {
+int Supervisor::run(process::Command command) {
   known_deadline_ = deadline();
-  std::optional<BootTime> kill_at;
-  if (known_deadline_) kill_at = detail::saturating_sub(*known_deadline_, reserve);
-  const std::stop_callback when_lost{hold_.lost(), [this] {
+  if (known_deadline_) command.kill_at = detail::saturating_sub(*known_deadline_, reserve);
+  const process::Descriptor lost{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  if (lost.get() < 0) process::fail_system("eventfd");
+  const std::stop_callback when_lost{hold_.lost(), [&lost] {
                                        const std::uint64_t one = 1;
                                        [[maybe_unused]] const ssize_t written =
-                                           ::write(lost_.get(), &one, sizeof one);
+                                           ::write(lost.get(), &one, sizeof one);
                                      }};
-  minder_.launch(hold_.token(), session, kill_at);
-  while (!over_) {
-    step();
-    if (!over_ && give_up_ && boot_time() > *give_up_) {
-      fmt::print(stderr, "tenure: some processes that '{}' started did not end after SIGKILL\n",
-                 printable(command));
-      over_ = true;
-    }
+  process::Foreground foreground{guardian_, signals_};
+  const process::Outcome outcome =
+      foreground.run(command, lost.get(), [this] { return on_lost(); });
+  const std::string name = printable(command.words.front());
+  if (outcome.failed) {
+    fmt::print(stderr, "tenure: {}: {}\n", name, std::generic_category().message(*outcome.failed));
+    return *outcome.failed == ENOENT ? exit_not_found : exit_not_executable;
   }
-  if (failed_) {
-    fmt::print(stderr, "tenure: {}: {}\n", printable(command),
-               std::generic_category().message(*failed_));
-    return *failed_ == ENOENT ? exit_not_found : exit_not_executable;
+  if (outcome.guardian_died) {
+    fmt::print(stderr,
+               "tenure: the guardian that supervises the command was killed: ended the command\n");
   }
-  if (is_lost_) restore_terminal();
-  return is_lost_ ? exit_lost : status_of_end();
+  if (outcome.survivors) {
+    fmt::print(stderr, "tenure: some processes that '{}' started did not end after SIGKILL\n",
+               name);
+  }
+  lost_ = outcome.was_ended;
+  return lost_ ? exit_lost : exit_status_of(outcome);
 }
 
-void Supervisor::step() {
-  std::array waits{readable(signals_.descriptor()), readable(minder_.descriptor()),
-                   readable(lost_.get())};
-  ::poll(waits.data(), waits.size(), is_lost_ ? 1000 : -1);
-  // What has ended by itself in the same moment has ended by itself.
-  if (waits[1].revents != 0) {
-    if (const std::optional<MinderReport> report = minder_.next()) on_report(*report);
-  }
-  if (!over_ && !is_lost_ && waits[2].revents != 0) on_lost();
-  if (waits[0].revents != 0) {
-    if (const std::optional<Arrived> signal = signals_.next()) on_signal(*signal);
-  }
-}
-
-void Supervisor::on_signal(const Arrived& signal) {
-  if (in_our_group_ && signal.from_terminal) return;  // It has it already.
-  if (signal.number == SIGCONT && stop_ == 0) return;
-  minder_.signal(signal.number, stop_);
-}
-
-void Supervisor::on_report(const MinderReport& report) {
-  using Kind = MinderReport::Kind;
-  switch (report.kind) {
-    case Kind::started: command_ = report.value; break;
-    case Kind::failed:
-      failed_ = report.value;
-      over_ = true;
-      break;
-    case Kind::stopped: stop_ = report.value; break;
-    case Kind::continued: stop_ = 0; break;
-    case Kind::ended:
-      status_ = report.value;
-      over_ = !is_lost_;
-      break;
-    case Kind::overdue: lose(boot_time()); break;
-    case Kind::gone: over_ = true; break;
-    case Kind::minder_dead: on_minder_dead(); break;
-  }
-}
-
-void Supervisor::on_lost() {
-  const std::optional<BootTime> until = deadline();
-  const std::optional<BootTime> last = until ? until : known_deadline_;
-  const BootTime now = boot_time();
-  lose(last ? std::min(now + grace, detail::saturating_sub(*last, reserve)) : now + short_grace);
-}
-
-void Supervisor::lose(BootTime kill_at) {
-  if (is_lost_) return;
-  is_lost_ = true;
-  give_up_ = boot_time() + grace + patience;
+base::BootTime Supervisor::on_lost() const {
   fmt::print(stderr, "tenure: the lock was lost: ending the command\n");
-  minder_.end(kill_at);
-}
-
-// The kernel has killed the command, and what it started is ours now.
-void Supervisor::on_minder_dead() {
-  fmt::print(stderr,
-             "tenure: the process that supervises the command was killed: ending the command\n");
-  for (;;) {
-    signal_family(SIGKILL, in_our_group_ ? 0 : command_);
-    int status = 0;
-    pid_t pid = 0;
-    while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) {
-      if (pid == command_) status_ = status;
-    }
-    if (pid < 0) break;
-    ::poll(nullptr, 0, 10);
-  }
-  over_ = true;
-}
-
-void Supervisor::restore_terminal() const {
-  if (terminal_) ::tcsetattr(STDIN_FILENO, TCSANOW, &*terminal_);
-}
-
-int Supervisor::status_of_end() const {
-  if (!status_) return exit_signal + SIGKILL;
-  return WIFSIGNALED(*status_) ? exit_signal + WTERMSIG(*status_) : WEXITSTATUS(*status_);
+  const std::optional<base::BootTime> until = deadline();
+  const std::optional<base::BootTime> last = until ? until : known_deadline_;
+  const base::BootTime now = base::boot_time();
+  return last ? std::min(now + grace, detail::saturating_sub(*last, reserve)) : now + short_grace;
 }
 
 }  // namespace tenure::cli

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "duration.hpp"
+#include "base/duration.hpp"
 #include "snapshot.hpp"
 #include "tenure/detail/saturating.hpp"
 
@@ -31,7 +31,7 @@ Line line_of(const TicketInfo& info, const Claim& claim, Instant now) {
           .granted = info.granted,
           .cells = {claim.path.text(), claim.mode.text(), info.granted ? "holds" : "waits",
                     info.granted ? "" : std::to_string(info.position),
-                    info.since ? age_text(detail::saturating_sub(now, *info.since)) : "",
+                    info.since ? base::age_text(detail::saturating_sub(now, *info.since)) : "",
                     info.ticket.owner.text(), std::to_string(info.ticket.number.value),
                     printable(info.host), info.pid != 0 ? std::to_string(info.pid) : "",
                     label_text(info)}};

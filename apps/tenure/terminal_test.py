@@ -135,18 +135,18 @@ def stopped_again(space):
     script = space.script("command", COMMAND)
     screen = _shell(space)
     pid = start(screen, f"{space.program} run a -- {script} input")
-    minder = parent(pid)
-    wrapper = parent(minder)
+    guardian = parent(pid)
+    wrapper = parent(guardian)
     screen.type("\x1a")
     screen.see("Stopped")
-    os.kill(minder, signal.SIGSTOP)
-    wait_for("the minder to stop", lambda: state_of(minder) == "T")
+    os.kill(guardian, signal.SIGSTOP)
+    wait_for("the guardian to stop", lambda: state_of(guardian) == "T")
     screen.type("fg\n")
     screen.see("continued")
     wait_for("the wrapper to sleep again", lambda: state_of(wrapper) == "S")
     screen.type("\x1a")
     wait_for("the command to stop", lambda: state_of(pid) == "T")
-    os.kill(minder, signal.SIGCONT)
+    os.kill(guardian, signal.SIGCONT)
     screen.see("Stopped")
     assert (state_of(pid), state_of(wrapper)) == ("T", "T")
     screen.type("fg\n")
@@ -242,6 +242,30 @@ signal.pause()
     screen.end()
 
 
+def terminal_restored(space):
+    """What the command did to the terminal is undone, when it can't do so itself."""
+    script = space.file("raw")
+    script.write_text("stty raw -echo; echo pid=$$.; exec sleep 100\n")
+    caller = space.file("caller")
+    caller.write_text(f"{space.program} run a -- sh {script}\nread line\necho got=$line.\n")
+    canonical = termios.ECHO | termios.ICANON
+    for ending in ("kill wrapper", "kill guardian", "evict"):
+        screen = _shell(space)
+        screen.type(f"sh {caller}\n")
+        pid = int(screen.see(r"pid=(\d+)\.")[1])
+        assert not screen.settings()[3] & canonical
+        guardian = parent(pid)
+        if ending == "evict":
+            assert space.do("evict", space.tickets()[0]["token"]) == (0, "", "")
+        else:
+            os.kill(guardian if ending == "kill guardian" else parent(guardian), signal.SIGKILL)
+        wait_for("the old settings", lambda: screen.settings()[3] & canonical == canonical)
+        screen.type("hello\n")
+        screen.see(r"got=hello\.")
+        screen.type("exit\n")
+        screen.end()
+
+
 def terminal_closed(space):
     """Whoever closes the window ends the command."""
     script = space.script("command", COMMAND)
@@ -330,6 +354,7 @@ def hostile_text(space):
         for shown in (space.do(*command, text=False)[1],
                       Screen(space, space.program, *command, NO_COLOR="1").end()[0].encode()):
             text = shown.replace(b"\r\n", b"\n")
+            assert b";own" in text, text  # A long process id leaves no room for more.
             bad = rb"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80\xae"
             assert not re.search(bad, text), text
     holder.stdin.close()
@@ -338,8 +363,10 @@ def hostile_text(space):
 def narrow_list(space):
     """A table never wraps."""
     space.hold("a/" + "b" * 120, "--label", "界" * 60)
-    shown, _ = Screen(space, space.program, "ls", NO_COLOR="1").end()
-    assert all(len(line) <= 100 for line in shown.replace("\r", "").split("\n")), shown
+    shown, status = Screen(space, space.program, "ls", NO_COLOR="1").end()
+    lines = shown.replace("\r", "").split("\n")
+    assert status == 0 and any("a/bbb" in line for line in lines), (status, shown)
+    assert all(len(line) <= 100 for line in lines), shown
 
 
 def watch_in_background(space):

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "duration.hpp"
+#include "base/duration.hpp"
 #include "exit_status.hpp"
 #include "list.hpp"
 #include "snapshot.hpp"
@@ -31,7 +31,8 @@ std::string ticket_text(const TicketInfo& info, const Claim& claim, const Termin
     out += fmt::format(" '{}'", label);
   }
   if (!info.host.empty()) out += fmt::format(" ({}, pid {})", printable(info.host), info.pid);
-  if (info.since) out += fmt::format(" for {}", age_text(detail::saturating_sub(now, *info.since)));
+  if (info.since)
+    out += fmt::format(" for {}", base::age_text(detail::saturating_sub(now, *info.since)));
   return out;
 }
 

@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include "descriptor.hpp"
-#include "duration.hpp"
+#include "base/duration.hpp"
+#include "process/descriptor.hpp"
 #include "tenure/claim.hpp"
 #include "tenure/detail/saturating.hpp"
 #include "tenure/error.hpp"
@@ -113,7 +113,7 @@ class WaitingLine {
     }
     if (blocker.since) {
       out += fmt::format("{} for {}", blocker.granted ? "" : ", waiting",
-                         age_text(detail::saturating_sub(in_.store->now(), *blocker.since)));
+                         base::age_text(detail::saturating_sub(in_.store->now(), *blocker.since)));
     }
     return out;
   }
@@ -168,7 +168,7 @@ class Waiter {
   const RunOptions& options_;
   Locker locker_;
   std::vector<Claim> claims_;
-  Descriptor done_{::eventfd(0, EFD_CLOEXEC)};
+  process::Descriptor done_{::eventfd(0, EFD_CLOEXEC)};
   std::optional<Hold> hold_;
   std::exception_ptr error_;
   std::jthread thread_;  // Last: it uses all of the above.
@@ -177,18 +177,19 @@ class Waiter {
 }  // namespace
 
 Acquired acquire(const RunOptions& options, const OpenSpace& in, const Owner& owner,
-                 const Signals& signals) {
+                 const process::Signals& signals) {
   Acquired out;
   Waiter waiter{options, in, owner};
   WaitingLine line{options, in, owner};
   for (int wait_ms = patience_ms;; wait_ms = message_refresh_ms) {
-    std::array waits{readable(waiter.descriptor()), readable(signals.descriptor())};
+    std::array waits{process::readable(waiter.descriptor()),
+                     process::readable(signals.descriptor())};
     const int ready = ::poll(waits.data(), waits.size(), wait_ms);
     if (waits[0].revents != 0) break;
     if (ready == 0) line.update();
-    const std::optional<Arrived> signal = signals.next();
+    const std::optional<process::Arrived> signal = signals.next();
     if (!signal) continue;
-    if (ends_by_default(signal->number)) {
+    if (process::ends_by_default(signal->number)) {
       out.signal = signal->number;
       waiter.stop();
       break;

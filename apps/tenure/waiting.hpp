@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "options.hpp"
-#include "signals.hpp"
+#include "process/signals.hpp"
 #include "space_choice.hpp"
 #include "tenure/hold.hpp"
 #include "tenure/ticket.hpp"
@@ -19,6 +19,6 @@ struct Acquired {
 // Waits on another thread, reading signals on this one: what would end a process ends the wait,
 // and then nothing is left in line. Throws what Locker's calls throw.
 [[nodiscard]] Acquired acquire(const RunOptions& options, const OpenSpace& in, const Owner& owner,
-                               const Signals& signals);
+                               const process::Signals& signals);
 
 }  // namespace tenure::cli

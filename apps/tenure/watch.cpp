@@ -19,9 +19,9 @@
 #include <system_error>
 #include <vector>
 
-#include "descriptor.hpp"
 #include "exit_status.hpp"
-#include "signals.hpp"
+#include "process/descriptor.hpp"
+#include "process/signals.hpp"
 #include "snapshot.hpp"
 #include "space_choice.hpp"
 
@@ -85,7 +85,7 @@ class Screen {
 
 class Watching {
  public:
-  Watching(const WatchOptions& options, const Terminal& terminal, const Signals& signals)
+  Watching(const WatchOptions& options, const Terminal& terminal, const process::Signals& signals)
       : options_(options),
         terminal_(terminal),
         signals_(signals),
@@ -146,9 +146,9 @@ class Watching {
   // Ends early for a signal or a key that matters and, if `changes`, for a change.
   void wait(int wait_ms, bool changes) {
     std::array waits{
-        readable(signals_.descriptor()), readable(keys_ ? STDIN_FILENO : -1),
+        process::readable(signals_.descriptor()), process::readable(keys_ ? STDIN_FILENO : -1),
         pollfd{.fd = STDOUT_FILENO, .events = 0, .revents = 0},  // Whether anybody still reads.
-        readable(changes ? changed_.get() : -1)};
+        process::readable(changes ? changed_.get() : -1)};
     ::poll(waits.data(), waits.size(), wait_ms);
     if (waits[0].revents != 0) on_signal();
     if (waits[1].revents != 0) on_key();
@@ -161,9 +161,9 @@ class Watching {
   }
 
   void on_signal() {
-    const std::optional<Arrived> signal = signals_.next();
+    const std::optional<process::Arrived> signal = signals_.next();
     if (!signal) return;
-    if (ends_by_default(signal->number)) {
+    if (process::ends_by_default(signal->number)) {
       over_ = true;
       status_ = signal->number == SIGINT ? exit_ok : exit_signal + signal->number;
     } else if (signal->number == SIGTSTP || signal->number == SIGTTIN ||
@@ -182,9 +182,9 @@ class Watching {
 
   const WatchOptions& options_;
   const Terminal& terminal_;
-  const Signals& signals_;
+  const process::Signals& signals_;
   SpaceChoice choice_;
-  Descriptor changed_{::eventfd(0, EFD_CLOEXEC)};
+  process::Descriptor changed_{::eventfd(0, EFD_CLOEXEC)};
   OpenSpace in_;
   std::optional<std::vector<TicketInfo>> shown_;
   std::optional<Screen> screen_;
@@ -197,7 +197,7 @@ class Watching {
 }  // namespace
 
 int watch(const WatchOptions& options, const Terminal& terminal) {
-  const Signals signals = Signals::block();
+  const process::Signals signals = process::Signals::block();
   return Watching{options, terminal, signals}.run();
 }
 

@@ -10,9 +10,9 @@
 #include <system_error>
 #include <utility>
 
-namespace tenure::cli {
+namespace tenure::process {
 
-// Throws what errno says of a system call.
+// Throws the error in errno, which a system call has just set.
 [[noreturn]] inline void fail_system(const char* call) {
   throw std::system_error(errno, std::generic_category(), call);
 }
@@ -55,9 +55,9 @@ struct Pipe {
   }
 };
 
-// To wait until there is something to read; -1 waits for nothing.
+// For poll(): wait until there is something to read. poll() skips the number -1.
 [[nodiscard]] constexpr pollfd readable(int number) noexcept {
   return {.fd = number, .events = POLLIN, .revents = 0};
 }
 
-}  // namespace tenure::cli
+}  // namespace tenure::process

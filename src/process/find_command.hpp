@@ -3,10 +3,9 @@
 
 #include <string>
 
-namespace tenure::cli {
+namespace tenure::process {
 
-// 0, exit_not_executable or exit_not_found. A command that is missing should not wait for a lock
-// first.
+// 0, ENOENT (not found) or EACCES (found, but not executable). PATH is read on the calling thread.
 [[nodiscard]] int find_command(const std::string& name);
 
-}  // namespace tenure::cli
+}  // namespace tenure::process

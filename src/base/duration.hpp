@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace tenure::cli {
+namespace tenure::base {
 
 inline constexpr std::chrono::days max_duration{36'525};  // A hundred years.
 
@@ -21,4 +21,4 @@ inline constexpr std::chrono::days max_duration{36'525};  // A hundred years.
 // Three digits that count: "850 ns", "12.3 µs", "1.20 s".
 [[nodiscard]] std::string precise_text(std::chrono::nanoseconds time);
 
-}  // namespace tenure::cli
+}  // namespace tenure::base

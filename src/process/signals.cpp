@@ -1,4 +1,4 @@
-#include "signals.hpp"
+#include "process/signals.hpp"
 
 #include <pthread.h>
 #include <sys/signalfd.h>
@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <system_error>
 
-namespace tenure::cli {
+namespace tenure::process {
 namespace {
 
 // Not to be passed on: what can't be caught, what says that this very process is broken, and what
@@ -66,4 +66,4 @@ bool ends_by_default(int signal) noexcept {
   return std::ranges::find(others, signal) == others.end();
 }
 
-}  // namespace tenure::cli
+}  // namespace tenure::process

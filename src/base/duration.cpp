@@ -1,6 +1,4 @@
-#include "duration.hpp"
-
-#include <fmt/core.h>
+#include "base/duration.hpp"
 
 #include <array>
 #include <charconv>
@@ -8,7 +6,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace tenure::cli {
+namespace tenure::base {
 namespace {
 
 using Unit = std::pair<std::string_view, std::chrono::nanoseconds>;
@@ -28,13 +26,29 @@ std::string_view take(std::string_view& text, Wanted wanted) {
   return taken;
 }
 
+// As many decimals as asked for, rounded.
+std::string fixed(double value, int decimals) {
+  std::array<char, 64> buffer{};
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
+                                 std::chars_format::fixed, decimals);
+  return {buffer.data(), end.ptr};
+}
+
+// "3m05s": the smaller unit with two digits.
+std::string two_units(std::int64_t large, char large_unit, std::int64_t small, char small_unit) {
+  return std::to_string(large) + large_unit + (small < 10 ? "0" : "") + std::to_string(small) +
+         small_unit;
+}
+
+std::unexpected<std::string> not_a_duration(std::string_view text, const std::string& why) {
+  return std::unexpected("'" + std::string{text} + "' is not a duration: " + why);
+}
+
 }  // namespace
 
 std::expected<std::chrono::nanoseconds, std::string> parse_duration(std::string_view text) {
   using std::chrono::nanoseconds;
-  const auto fail = [text](std::string_view why) {
-    return std::unexpected(fmt::format("'{}' is not a duration: {}", text, why));
-  };
+  const auto fail = [text](const std::string& why) { return not_a_duration(text, why); };
   nanoseconds total{0};
   std::string_view rest = text;
   std::size_t next_unit = 0;
@@ -43,11 +57,13 @@ std::expected<std::chrono::nanoseconds, std::string> parse_duration(std::string_
     const std::string_view digits = take(rest, is_digit);
     const std::string_view name = take(rest, [](char c) { return !is_digit(c); });
     if (digits.empty()) return fail("write for example 500ms, 10s, 5m, 2h, 1d or 1h30m");
-    if (name.empty()) return fail(fmt::format("'{}' has no unit; use ms, s, m, h or d", digits));
+    if (name.empty()) {
+      return fail("'" + std::string{digits} + "' has no unit; use ms, s, m, h or d");
+    }
     std::size_t unit = 0;
     while (unit < units.size() && units.at(unit).first != name) ++unit;
     if (unit == units.size()) {
-      return fail(fmt::format("unknown unit '{}'; use ms, s, m, h or d", name));
+      return fail("unknown unit '" + std::string{name} + "'; use ms, s, m, h or d");
     }
     if (unit < next_unit) return fail("put larger units first, and use each unit once");
     next_unit = unit + 1;
@@ -63,23 +79,23 @@ std::expected<std::chrono::nanoseconds, std::string> parse_duration(std::string_
 std::string age_text(std::chrono::nanoseconds time) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time).count();
   if (seconds <= 0) return "0s";
-  if (seconds < 60) return fmt::format("{}s", seconds);
-  if (seconds < 3600) return fmt::format("{}m{:02}s", seconds / 60, seconds % 60);
-  if (seconds < 86'400) return fmt::format("{}h{:02}m", seconds / 3600, seconds % 3600 / 60);
-  return fmt::format("{}d{:02}h", seconds / 86'400, seconds % 86'400 / 3600);
+  if (seconds < 60) return std::to_string(seconds) + "s";
+  if (seconds < 3600) return two_units(seconds / 60, 'm', seconds % 60, 's');
+  if (seconds < 86'400) return two_units(seconds / 3600, 'h', seconds % 3600 / 60, 'm');
+  return two_units(seconds / 86'400, 'd', seconds % 86'400 / 3600, 'h');
 }
 
 std::string precise_text(std::chrono::nanoseconds time) {
   const auto count = static_cast<double>(time.count());
-  const auto digits = [](double value, std::string_view unit) {
+  const auto digits = [](double value, const char* unit) {
     int decimals = value < 99.95 ? 1 : 0;
     if (value < 9.995) decimals = 2;
-    return fmt::format("{:.{}f} {}", value, decimals, unit);
+    return fixed(value, decimals) + " " + unit;
   };
-  if (count < 999.5) return fmt::format("{:.0f} ns", count);
+  if (count < 999.5) return fixed(count, 0) + " ns";
   if (count < 999.5e3) return digits(count / 1e3, "µs");
   if (count < 999.5e6) return digits(count / 1e6, "ms");
   return digits(count / 1e9, "s");
 }
 
-}  // namespace tenure::cli
+}  // namespace tenure::base

@@ -10,9 +10,9 @@
 #include <optional>
 #include <utility>
 
-#include "descriptor.hpp"
+#include "process/descriptor.hpp"
 
-namespace tenure::cli {
+namespace tenure::process {
 
 struct Arrived {
   int number = 0;
@@ -59,4 +59,4 @@ class Signals {
 // Whether it ends a process that has made no other arrangements.
 [[nodiscard]] bool ends_by_default(int signal) noexcept;
 
-}  // namespace tenure::cli
+}  // namespace tenure::process
