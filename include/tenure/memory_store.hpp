@@ -10,7 +10,7 @@
 //   1. With a virtual clock nothing depends on the time of day: the same calls, each followed by
 //      settle(), have the same outcomes, revisions and session ids.
 //   2. Posts and notices run on one thread of the store's, which starts with the first of them.
-//      Posts come first; an apply that finds some makes them itself.
+//      Posts come first; an apply that finds some makes them itself. apply_then() has its own.
 //   3. A single-key watch fires for that key only, while its `after` is among the last
 //      `remembered_changes`; an older one may fire for no reason.
 //
@@ -29,6 +29,10 @@
 #include "tenure/store.hpp"
 
 namespace tenure {
+
+namespace stores {
+class PostQueue;
+}
 
 class MemoryStore final : public Store {
  public:
@@ -52,10 +56,13 @@ class MemoryStore final : public Store {
 
   Outcome apply(const Txn& txn) override;
   void post(Txn txn, Posted done) noexcept override;
+  void apply_then(Txn txn, Posted done) noexcept override;
+  void flush() override;
   [[nodiscard]] std::unique_ptr<Watch> watch(WatchFor what, Notice notice) override;
   [[nodiscard]] std::unique_ptr<Session> open_session(const SessionOptions& options) override;
   [[nodiscard]] bool alive(std::string_view session) override;
   [[nodiscard]] Instant now() override;
+  [[nodiscard]] Instant latest_now() noexcept override;
   [[nodiscard]] std::vector<Fact> facts() override;
 
   // Moves the virtual clock, and returns before the notices of what is now due. Throws BadRequest
@@ -84,6 +91,7 @@ class MemoryStore final : public Store {
   class OneWatch;
   class OneSession;
   std::shared_ptr<State> state_;
+  std::shared_ptr<stores::PostQueue> thens_;
 };
 
 }  // namespace tenure

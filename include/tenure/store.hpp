@@ -8,8 +8,9 @@
 //   txn.reads.push_back(Range::prefix("gr"));
 //   Outcome outcome = store->apply(txn);
 //
-// Keys and values are bytes. Keys that begin with a byte below 0x20 are Tenure's own; all others
-// are yours, and Hold::guard() puts the lock's own condition into your transaction.
+// Keys and values are bytes. Keys that begin with a byte below 0x20 are Tenure's own
+// (detail/reserved_keys.hpp); all others are yours, and Hold::guard() puts the lock's own condition
+// into your transaction.
 //
 // Invariants, of every store (src/store/conformance.hpp tests them)
 //   1. An apply is one atomic step: all guards are judged, all writes made, all reads taken at one
@@ -38,6 +39,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenure/detail/reserved_keys.hpp"
 #include "tenure/error.hpp"
 
 namespace tenure {
@@ -199,7 +201,7 @@ class Session {
 };
 
 // The entry of a session: session_prefix + id, with host, pid, label and start as JSON.
-inline constexpr std::string_view session_prefix{"\x03", 1};
+inline constexpr std::string_view session_prefix = reserved::sessions;
 
 class Store {
  public:
@@ -215,6 +217,16 @@ class Store {
   using Posted = std::function<void(const Outcome& outcome, const std::exception_ptr& error)>;
   virtual void post(Txn txn, Posted done) noexcept = 0;
 
+  // For many durable transactions at once: those that wait together share one commit and one sync,
+  // and each keeps its own guards, revision and outcome. Made in the order of the calls; `done`
+  // runs as that of post(), in the same order, on one thread. No later apply waits for it, and
+  // transactions that ask for no sync are delayed by one sync at most.
+  virtual void apply_then(Txn txn, Posted done) noexcept;
+  // Returns when all that was posted before is decided, their `done`s have returned, and what they
+  // committed is durable, relaxed or not. Throws the first error that a `done` was told since the
+  // last flush(), if any. Not to be called by a callback of the store.
+  virtual void flush();
+
   // The notice is called at most once, on a thread of the store's, never inside this call, with no
   // lock of the store held; it may apply and watch, and holds up other notices while it runs.
   using Notice = std::function<void()>;
@@ -224,7 +236,14 @@ class Store {
   // False: it is dead for good, or never was, whatever its entry says.
   [[nodiscard]] virtual bool alive(std::string_view session) = 0;
 
+  // Whether calls wait for another machine, which may not answer for long.
+  [[nodiscard]] virtual bool remote() const noexcept { return false; }
+
   [[nodiscard]] virtual Instant now() = 0;
+  // The latest that now() may show at this moment, in any process, as far as this one knows without
+  // asking a server: never blocks. A holder counts its own time down by this clock, and others
+  // judge the holder by now(), so the holder is never the later of the two.
+  [[nodiscard]] virtual Instant latest_now() noexcept = 0;
 
   // For `tenure doctor`: what it is, where, which version, …
   struct Fact {

@@ -6,8 +6,8 @@
 //     return StoreUnderTest{.open = [store] { return store; }};
 //   }}), kind_name);
 //
-// Nothing here sleeps or measures time: a notice that does not come hangs the test, and the test
-// runner ends it.
+// Nothing here sleeps or measures time. A notice that does not come fails the test after
+// kit::patience().
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,6 +18,7 @@
 #include <iosfwd>
 #include <memory>
 #include <mutex>
+#include <source_location>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -89,7 +90,8 @@ void count(Store& store, std::size_t index);
 class Bell {
  public:
   void ring();
-  void wait(std::size_t count = 1);  // Until it has rung so often.
+  // Until it has rung so often.
+  void wait(std::size_t count = 1, std::source_location where = std::source_location::current());
   [[nodiscard]] Store::Notice notice() {
     return [this] { ring(); };
   }

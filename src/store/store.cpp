@@ -1,8 +1,20 @@
 #include "tenure/store.hpp"
 
+#include <future>
 #include <utility>
 
 namespace tenure {
+
+void Store::apply_then(Txn txn, Posted done) noexcept { post(std::move(txn), std::move(done)); }
+
+// Behind all others.
+void Store::flush() {
+  std::promise<void> told;
+  post({}, [&told](const Outcome& /*outcome*/, const std::exception_ptr& error) {
+    error ? told.set_exception(error) : told.set_value();
+  });
+  told.get_future().get();
+}
 
 std::string prefix_end(std::string prefix) {
   while (!prefix.empty() && prefix.back() == '\xff') prefix.pop_back();

@@ -268,5 +268,14 @@ TEST_P(StoreConformance, TheClockDoesNotGoBack) {
   }
 }
 
+// Whoever judges a deadline by now() comes after whoever counts it down by latest_now().
+TEST_P(StoreConformance, TheLatestTimeIsNotBehindTheTime) {
+  const auto session = store().open_session({});
+  for (int i = 0; i < 100; ++i) {
+    const Instant now = store().now();
+    EXPECT_GE(store().latest_now(), now);
+  }
+}
+
 }  // namespace
 }  // namespace tenure::conformance

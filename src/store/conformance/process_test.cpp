@@ -2,9 +2,11 @@
 // not survive a fork once it was used.
 #include <unistd.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "store/conformance.hpp"
@@ -61,6 +63,50 @@ TEST_P(StoreProcesses, WatchEachOther) {
     return 0;
   });
   EXPECT_EQ(children.exit_statuses(), (std::vector<int>{0, 0}));
+}
+
+// Of a thousand watched ranges, only the one that another process writes to is told.
+TEST_P(StoreProcesses, AreToldOfTheRangesThatOthersWrite) {
+  constexpr int ranges = 1000;
+  const auto prefix = [](int i) { return "r/" + std::to_string(1000 + i) + "/"; };
+  const Process observer{[&](const Line& line) {
+    const auto store = place().open();
+    std::vector<std::unique_ptr<Watch>> watches;
+    const auto watch = [&](std::string start, Revision after, Store::Notice notice) {
+      WatchFor what;
+      what.ranges.push_back(Range::prefix(std::move(start)));
+      what.after = after;
+      watches.push_back(store->watch(std::move(what), std::move(notice)));
+    };
+    // A store that has just begun to listen for changes tells all watches once.
+    Bell listens;
+    watch("a", store->apply({}).revision, listens.notice());
+    line.say("watching a");
+    listens.wait();
+    const Revision before = store->apply({}).revision;
+    std::atomic<int> told = 0;
+    for (int i = 0; i < ranges; ++i) watch(prefix(i), before, [&told] { ++told; });
+    Bell last;
+    watch("z", before, last.notice());
+    line.say("watching all");
+    last.wait();  // Notices come in the order of writes.
+    line.say(std::to_string(told));
+  }};
+  const Process writer{[&](const Line& line) {
+    const auto store = place().open();
+    while (const auto key = line.hear()) {
+      store->apply(txn({}, {Write::put(*key, "")}));
+      line.say("written");
+    }
+  }};
+  ASSERT_EQ(observer.hear(), "watching a");
+  ASSERT_EQ(writer.ask("a"), "written");
+  ASSERT_EQ(observer.hear(), "watching all");
+  for (const std::string& key : {prefix(17) + "1", prefix(17) + "2", std::string{"r/1"}}) {
+    ASSERT_EQ(writer.ask(key), "written");
+  }
+  ASSERT_EQ(writer.ask("z"), "written");
+  EXPECT_EQ(observer.hear(), "1");
 }
 
 // A process that is killed while it writes leaves whole applies only.

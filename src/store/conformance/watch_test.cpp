@@ -1,4 +1,5 @@
-// A watch never misses. That it is silent where nothing happened is not promised, and not tested.
+// A watch never misses. It may be told for no reason, but not because of every write: the stores
+// find the watches of what was written.
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -100,6 +101,36 @@ TEST_P(StoreConformance, EveryWatchIsTold) {
   }
   put("a");
   bell.wait(50);
+}
+
+// One write among many watched ranges: one notice. The last watch's notice comes after all others.
+TEST_P(StoreConformance, AWriteTellsOnlyTheWatchesOfItsRange) {
+  constexpr int ranges = 1000;
+  const auto prefix = [](int i) { return "r/" + std::to_string(1000 + i) + "/"; };
+  const std::shared_ptr<Store> other = another();
+  // A store that has just begun to listen for changes tells all watches once.
+  Bell listens;
+  const auto first = store().watch(changes(Range::key("a"), newest()), listens.notice());
+  other->apply(txn({}, {Write::put("a", "")}));
+  listens.wait();
+  const Revision before = newest();
+  std::vector<std::unique_ptr<Watch>> watches;
+  std::vector<std::atomic<int>> told(ranges);
+  for (int i = 0; i < ranges; ++i) {
+    const auto notice = [&count = told[static_cast<std::size_t>(i)]] { ++count; };
+    watches.push_back(store().watch(changes(Range::prefix(prefix(i)), before), notice));
+  }
+  for (const auto& [writer, range] : {std::pair{&store(), 17}, std::pair{other.get(), 500}}) {
+    writer->apply(txn({}, {Write::put(prefix(range) + "key", "")}));
+    writer->apply(txn({}, {Write::put("r/1", "")}));
+    Bell last;
+    const auto fence = store().watch(changes(Range::prefix("z"), newest()), last.notice());
+    writer->apply(txn({}, {Write::put("z", "")}));
+    last.wait();
+    EXPECT_EQ(told[static_cast<std::size_t>(range)], 1);
+    told[static_cast<std::size_t>(range)] = 0;
+    for (int i = 0; i < ranges; ++i) EXPECT_EQ(told[static_cast<std::size_t>(i)], 0) << i;
+  }
 }
 
 TEST_P(StoreConformance, AWatchTellsThatItIsTime) {

@@ -6,10 +6,12 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <string_view>
 #include <thread>
 #include <utility>
 
+#include "base/backoff.hpp"
 #include "tenure/error.hpp"
 #include "tenure/store.hpp"
 
@@ -375,7 +377,8 @@ void Client::Parts::call(Kind kind, std::chrono::milliseconds limit, const Call&
   const Deadline deadline = Clock::now() + limit;
   const auto share = limit / shares(kind);
   bool new_token = false;
-  for (std::chrono::milliseconds pause = first_pause;;) {
+  base::Backoff backoff{first_pause, longest_pause};
+  for (;;) {
     const std::shared_ptr<Endpoint> endpoint = connect(deadline);
     if (!endpoint) {
       const auto time = std::min<std::chrono::milliseconds>(explain_limit, limit / 2);
@@ -404,13 +407,13 @@ void Client::Parts::call(Kind kind, std::chrono::milliseconds limit, const Call&
         continue;
       }
       const bool again = try_again(kind, status, *endpoint, until - asked);
-      if (!again || Clock::now() + pause >= deadline) {
+      if (!again || Clock::now() + backoff.limit() >= deadline) {
         throw_status(status, address,
                      kind == Kind::change && is_cut(status) && !was_not_taken(status));
       }
     }
-    std::this_thread::sleep_for(pause);
-    pause = std::min<std::chrono::milliseconds>(pause * 2, longest_pause);
+    std::random_device random;
+    std::this_thread::sleep_for(backoff.next(random));
   }
 }
 

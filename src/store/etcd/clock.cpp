@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 
 namespace tenure::etcd {
 namespace {
@@ -40,20 +39,14 @@ std::int64_t wall_clock_ns() noexcept {
 
 }  // namespace
 
-std::int64_t boot_clock_ns() noexcept {
-  timespec time{};
-  ::clock_gettime(CLOCK_BOOTTIME, &time);
-  return (std::int64_t{time.tv_sec} * ns_in_second) + time.tv_nsec;
-}
-
-Clock::Clock() noexcept : ahead_ns_(wall_clock_ns() - boot_clock_ns()), tag_(random_tag()) {}
+Clock::Clock() noexcept : ahead_ns_(wall_clock_ns() - boot_ns()), tag_(random_tag()) {}
 
 Instant Clock::now() const noexcept {
-  return Instant{std::chrono::nanoseconds{boot_clock_ns() + ahead_ns_.load()}};
+  return Instant{std::chrono::nanoseconds{boot_ns() + ahead_ns_.load()}};
 }
 
 Instant Clock::mark() noexcept {
-  const std::int64_t now = boot_clock_ns() + ahead_ns_.load();
+  const std::int64_t now = boot_ns() + ahead_ns_.load();
   std::int64_t last = last_mark_.load(std::memory_order_relaxed);
   std::int64_t next = 0;
   do {
@@ -64,12 +57,12 @@ Instant Clock::mark() noexcept {
 
 void Clock::see(Instant time) noexcept {
   const std::int64_t shown = time.time_since_epoch().count();
-  if (shown <= latest_ns) raise(ahead_ns_, shown - boot_clock_ns());
+  if (shown <= latest_ns) raise(ahead_ns_, shown - boot_ns());
 }
 
 std::uint64_t Clock::by_time() const noexcept {
   constexpr auto second = static_cast<std::uint64_t>(ns_in_second);
-  const auto now = static_cast<std::uint64_t>(boot_clock_ns() + ahead_ns_.load());
+  const auto now = static_cast<std::uint64_t>(boot_ns() + ahead_ns_.load());
   return (now / second * heads_a_second) + (now % second * heads_a_second / second);
 }
 

@@ -14,13 +14,13 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/boot_clock.hpp"
 #include "store/etcd/numbers.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::etcd {
 
-// Since the machine was started, sleep included.
-[[nodiscard]] std::int64_t boot_clock_ns() noexcept;
+using base::boot_ns;
 
 class Clock {
  public:

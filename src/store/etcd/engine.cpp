@@ -27,14 +27,17 @@ constexpr int race_memory = 64;
 constexpr unsigned min_reach = 2;
 // In which no cluster makes as many revisions as max_age.
 constexpr std::int64_t longest_unseen_ns = 500'000'000;
+// Of a batch: etcd takes 128 comparisons and 128 writes, of which the head needs one, and 1.5 MB.
+constexpr std::size_t max_batch_operations = 120;
+constexpr std::size_t max_batch_bytes = std::size_t{512} * 1024;
 
 }  // namespace
 
 // One apply: its plan, and as many requests as it takes.
 class Engine::Attempt {
  public:
-  Attempt(Engine& engine, const Txn& txn, const Mark* mark)
-      : engine_(engine), txn_(txn), mark_(mark) {}
+  Attempt(Engine& engine, const Txn& txn, const Mark* mark, const Batch* batch = nullptr)
+      : engine_(engine), txn_(txn), mark_(mark), batch_(batch) {}
 
   Outcome run() {
     for (int i = 0; i < max_attempts; ++i) {
@@ -51,7 +54,7 @@ class Engine::Attempt {
   std::optional<Outcome> once() {
     ++attempts_;
     engine_.close_open();
-    Plan plan{engine_.layout_, engine_.memo_, txn_, mark_};
+    Plan plan{engine_.layout_, engine_.memo_, txn_, mark_, batch_};
     if (!plan.open_questions().empty()) {
       if (auto refused = ask(plan)) return refused;
     }
@@ -62,7 +65,7 @@ class Engine::Attempt {
     auto& response = *google::protobuf::Arena::CreateMessage<pb::TxnResponse>(&arena);
     plan.request(proposal, request);
     const std::int64_t since = engine_.by_etcd_.load();
-    const std::int64_t sent = boot_clock_ns();
+    const std::int64_t sent = boot_ns();
     try {
       engine_.client_.txn(request, response, plan.writes());
     } catch (const StoreError& error) {
@@ -70,7 +73,7 @@ class Engine::Attempt {
       const std::optional<std::int64_t> made_at = settle(proposal, since, error);
       return made_at ? found(plan, proposal, *made_at) : std::nullopt;
     }
-    if (plan.writes()) took(boot_clock_ns() - sent);
+    if (plan.writes()) took(boot_ns() - sent);
     const Plan::Result result = plan.result(response, proposal, engine_.memo_);
     see(result, sent);
     if (plan.writes()) count(result, proposal);
@@ -105,13 +108,10 @@ class Engine::Attempt {
   // The head is ours; and what was read is empty but for what was appended, where nothing else was
   // found.
   void own(const Plan& plan, const Plan::Proposal& proposal, const Plan::Result& result) {
-    if (!plan.only_appends()) {
-      engine_.own_.forget();
-      return;
-    }
-    OwnHead::Commit commit{.head = {{.revision = result.at, .time = proposal.mark}, result.by_etcd},
-                           .keys = plan.appended(result.at)};
-    if (proposal.own) commit.on = proposal.own->head.revision;
+    SoleWriter::Commit commit{
+        .head = {{.revision = result.at, .time = proposal.mark}, result.by_etcd},
+        .on = result.on,
+        .changes = plan.changes(result.at)};
     std::size_t at = 0;
     for (std::size_t i = 0; i < txn_.reads.size(); ++i) {
       if (!plan.reads_anything(i)) continue;
@@ -122,7 +122,7 @@ class Engine::Attempt {
       });
       if (empty) commit.empty.push_back(txn_.reads[i]);
     }
-    engine_.own_.moved(std::move(commit));
+    engine_.own_.moved(commit);
   }
 
   // No answer came. Once the head has passed all that was proposed, the step was made before that
@@ -187,7 +187,7 @@ class Engine::Attempt {
     Plan::Proposal proposal;
     if (!plan.writes()) return proposal;
     // Who has not looked lately can't tell how old the head is.
-    const bool knows = boot_clock_ns() - engine_.seen_ns_.load() < longest_unseen_ns;
+    const bool knows = boot_ns() - engine_.seen_ns_.load() < longest_unseen_ns;
     proposal.mark = engine_.clock_.mark();
     if (knows && !number_it_ && rely(plan, proposal)) return proposal;
     if (plan.only_removes() && knows && !number_it_) {
@@ -202,7 +202,8 @@ class Engine::Attempt {
 
   // On the head being our own still.
   bool rely(const Plan& plan, Plan::Proposal& proposal) {
-    if (!plan.only_appends() || attempts_ > 1 || engine_.race_.load() > 0) return false;
+    if (!plan.only_appends() || batch_ != nullptr) return false;
+    if (attempts_ > 1 || engine_.race_.load() > 0) return false;
     proposal.own = engine_.own_.use(txn_.reads);
     if (!proposal.own) return false;
     const bool young = engine_.by_etcd_.load() - proposal.own->head.put_at < max_age;
@@ -219,7 +220,10 @@ class Engine::Attempt {
   void add_heads(const Plan& plan, Plan::Proposal& proposal) {
     const std::size_t most = plan.max_heads();
     if (engine_.race_.load() <= 0 || most == 1) {
-      proposal.heads.push_back(outrun_ < patience ? engine_.clock_.propose() : far_ahead());
+      // A batch takes as many numbers as it has transactions, up to this one.
+      const std::uint64_t lead = batch_ == nullptr ? 0 : (batch_->count - 1) * apart;
+      proposal.heads.push_back((outrun_ < patience ? engine_.clock_.propose() : far_ahead()) +
+                               lead);
       return;
     }
     const std::size_t count = std::min<std::size_t>(engine_.reach_.load(), most);
@@ -296,7 +300,7 @@ class Engine::Attempt {
   // Which ranges are quiet since a revision of ours that etcd's number is not known for.
   std::optional<Outcome> ask(Plan& plan) {
     pb::TxnResponse response;
-    const std::int64_t asked = boot_clock_ns();
+    const std::int64_t asked = boot_ns();
     engine_.client_.txn(plan.question(), response, false);
     const auto place = parse_place(engine_.layout_, response.responses(0).response_range());
     if (!place) {
@@ -419,6 +423,7 @@ class Engine::Attempt {
   Engine& engine_;
   const Txn& txn_;
   const Mark* mark_;
+  const Batch* batch_;
   unsigned attempts_ = 0;
   unsigned outrun_ = 0;
   bool number_it_ = false;
@@ -431,111 +436,68 @@ Engine::Engine(Address address) : client_(std::move(address)), layout_(client_.a
 
 Engine::~Engine() = default;
 
-Outcome Engine::apply(const Txn& txn, const Mark* mark) { return Attempt{*this, txn, mark}.run(); }
-
-Engine::Where Engine::where() {
-  pb::RangeRequest request;
-  request.set_key(layout_.head());
-  request.set_range_end(layout_.tail_end());
-  pb::RangeResponse response;
-  const std::int64_t asked = boot_clock_ns();
-  client_.range(request, response);
-  see(response.header().revision(), asked);
-  const Place place = parse_place(layout_, response).value_or(Place{});
-  return {.head = place.head.revision,
-          .put_at = place.put_at,
-          .newest = place.newest,
-          .by_etcd = response.header().revision()};
-}
-
-// NOLINTNEXTLINE(bugprone-easily-swappable-parameters)
-void Engine::see(std::int64_t by_etcd, std::int64_t asked_ns) noexcept {
-  std::int64_t old = by_etcd_.load(std::memory_order_relaxed);
-  while (old < by_etcd && !by_etcd_.compare_exchange_weak(old, by_etcd)) {
-  }
-  if (old <= by_etcd) seen_ns_.store(asked_ns, std::memory_order_relaxed);
-}
-
-void Engine::make_head() {
-  pb::TxnRequest request;
-  pb::Compare* const absent = request.add_compare();
-  absent->set_target(pb::Compare::CREATE);
-  absent->set_result(pb::Compare::EQUAL);
-  absent->set_key(layout_.head());
-  absent->set_create_revision(0);
-  pb::PutRequest* const put = request.add_success()->mutable_request_put();
-  put->set_key(layout_.head());
-  put->set_value(head_value({.revision = Revision{clock_.propose()}, .time = clock_.now()}));
-  pb::TxnResponse response;
-  client_.txn(request, response, false);  // Twice is as good as once.
-}
-
-std::int64_t Engine::pass(std::uint64_t last) {
-  own_.forget();
-  for (;;) {
-    const Revision beyond{std::max(clock_.propose(), (last / apart + 1) * apart)};
-    pb::TxnRequest request;
-    pb::Compare* const behind = request.add_compare();
-    behind->set_target(pb::Compare::VALUE);
-    behind->set_result(pb::Compare::LESS);
-    behind->set_key(layout_.head());
-    behind->set_value(stamp(beyond));
-    pb::PutRequest* const put = request.add_success()->mutable_request_put();
-    put->set_key(layout_.head());
-    put->set_value(head_value({.revision = beyond, .time = clock_.mark()}));
-    request.add_failure()->mutable_request_range()->set_key(layout_.head());
-    pb::TxnResponse response;
-    client_.txn(request, response, false);  // Twice is as good as once.
-    if (response.succeeded()) {
-      clock_.see(beyond);
-      return response.header().revision();
+void Engine::apply_all(std::span<stores::Posting> postings) {
+  std::size_t compares = 0;
+  std::size_t writes = 0;
+  std::size_t bytes = 0;
+  const auto fits = [&](const Txn& txn) {
+    bool puts = false;
+    for (const Write& write : txn.writes) {
+      puts = puts || write.kind != Write::Kind::remove;
+      compares += write.kind == Write::Kind::put ? 1 : 0;  // What it assumes.
+      bytes += write.key.size() + write.value.size();
     }
-    const pb::RangeResponse& found = response.responses(0).response_range();
-    if (!found.kvs().empty()) return found.kvs(0).mod_revision();  // Others have passed it.
-    make_head();
+    writes += txn.writes.size();
+    bool questions = false;
+    for (const Guard& guard : txn.guards) {
+      compares += guard.kind == Guard::Kind::unchanged ? 2 : 1;
+      questions = questions || (guard.kind == Guard::Kind::quiet && guard.revision != Revision{});
+    }
+    return puts && !questions && txn.reads.empty() && compares <= max_batch_operations &&
+           writes <= max_batch_operations && bytes <= max_batch_bytes;
+  };
+  while (!postings.empty()) {
+    compares = writes = bytes = 0;
+    const std::size_t count = stores::independent(postings, fits);
+    if (count == 1 || !apply_together(postings.first(count))) {
+      for (stores::Posting& one : postings.first(count)) {
+        try {
+          one.outcome = apply(one.txn);
+        } catch (...) {
+          one.error = std::current_exception();
+        }
+      }
+    }
+    postings = postings.subspan(count);
   }
 }
 
-Place Engine::place_at(std::int64_t by_etcd) {
-  pb::RangeRequest request;
-  request.set_key(layout_.head());
-  request.set_range_end(layout_.tail_end());
-  request.set_revision(by_etcd);
-  pb::RangeResponse response;
-  client_.range(request, response);
-  return parse_place(layout_, response).value_or(Place{});
-}
-
-void Engine::leave_open(std::uint64_t last) noexcept {
-  std::uint64_t old = open_.load();
-  while (old < last && !open_.compare_exchange_weak(old, last)) {
+// False: nothing was made, and each is to be judged by itself.
+bool Engine::apply_together(std::span<stores::Posting> postings) {
+  Txn all;
+  Batch batch{.places = {}, .count = postings.size()};
+  for (std::size_t i = 0; i < postings.size(); ++i) {
+    const Txn& txn = postings[i].txn;
+    all.guards.insert(all.guards.end(), txn.guards.begin(), txn.guards.end());
+    all.writes.insert(all.writes.end(), txn.writes.begin(), txn.writes.end());
+    batch.places.resize(all.writes.size(), i);
   }
+  try {
+    const Outcome outcome = Attempt{*this, all, nullptr, &batch}.run();
+    if (!outcome.committed) return false;
+    for (std::size_t i = 0; i < postings.size(); ++i) {
+      const std::uint64_t behind = (postings.size() - 1 - i) * apart;
+      postings[i].outcome = {
+          .committed = true, .revision = {outcome.revision.value - behind}, .reads = {}};
+    }
+  } catch (const StoreError&) {  // No server answers, or it is unknown what became of them.
+    for (stores::Posting& one : postings) one.error = std::current_exception();
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
 }
 
-void Engine::close_open() {
-  std::uint64_t last = open_.load();
-  if (last == 0) return;
-  std::ignore = pass(last);
-  open_.compare_exchange_strong(last, 0);
-}
-
-Engine::Life Engine::look_at_mark(std::string_view id) {
-  pb::RangeRequest request;
-  request.set_key(layout_.mark(id));
-  request.set_keys_only(true);
-  pb::RangeResponse response;
-  client_.range(request, response);
-  return {.alive = !response.kvs().empty(), .at = response.header().revision()};
-}
-
-Engine::Counts Engine::counts() const noexcept {
-  return {.commits = commits_.load(),
-          .round_trips = round_trips_.load(),
-          .outrun = outrun_.load(),
-          .surprised = surprised_.load(),
-          .later_proposals = later_.load(),
-          .proposals = proposed_.load(),
-          .disturbed = disturbed_.load()};
-}
+Outcome Engine::apply(const Txn& txn, const Mark* mark) { return Attempt{*this, txn, mark}.run(); }
 
 }  // namespace tenure::etcd

@@ -6,9 +6,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "store/common/post_queue.hpp"
 #include "store/etcd/client.hpp"
 #include "store/etcd/clock.hpp"
 #include "store/etcd/layout.hpp"
@@ -29,6 +33,8 @@ class Engine {
   ~Engine();
 
   [[nodiscard]] Outcome apply(const Txn& txn) { return apply(txn, nullptr); }
+  // In order, and as many as can be in one transaction of etcd's.
+  void apply_all(std::span<stores::Posting> postings);
   // Puts or removes a session's mark in the same step.
   [[nodiscard]] Outcome apply(const Txn& txn, const Mark* mark);
 
@@ -65,9 +71,15 @@ class Engine {
     std::uint64_t disturbed = 0;        // Attempts that took the head for their own.
   };
   [[nodiscard]] Counts counts() const noexcept;
+  // For tests: which of the reads a sole writer would leave out; nothing: it would rely on nothing.
+  [[nodiscard]] std::optional<std::vector<bool>> knows(const std::vector<Range>& reads) {
+    const auto use = own_.use(reads);
+    return use ? std::optional{use->empty} : std::nullopt;
+  }
 
  private:
   class Attempt;
+  bool apply_together(std::span<stores::Posting> postings);
   void make_head();
   // Moves the head behind `last`, so that what was proposed up to there is made by now or never
   // will be. Returns etcd's revision of such a head.
@@ -85,7 +97,7 @@ class Engine {
   const Layout layout_;
   Clock clock_;
   Memo memo_;
-  OwnHead own_;
+  SoleWriter own_;
   std::atomic<std::uint64_t> commits_{0};
   std::atomic<std::uint64_t> round_trips_{0};
   std::atomic<std::uint64_t> outrun_{0};

@@ -46,6 +46,45 @@ TEST(EtcdAlone, FindsWhatOthersPut) {
   EXPECT_EQ(last.reads[1][0].created, others.revision);
 }
 
+// A put of its own does not make it read again: its next line is still known to be empty.
+TEST(EtcdAlone, KnowsWhatIsEmptyBehindAPutOfItsOwn) {
+  const auto store = open_etcd_alone(Etcd::instance().url(new_prefix()));
+  Range line = Range::prefix("line/");
+  line.before = this_apply;
+  const Txn step = txn({}, {Write::append("line/", "")}, {line, Range::prefix("other/")});
+  for (int i = 0; i < 50; ++i) {
+    const Outcome made = store->apply(step);
+    ASSERT_TRUE(made.committed);
+    EXPECT_TRUE(made.reads[0].empty() && made.reads[1].empty());
+    const std::string key = "line/" + stamp(made.revision);
+    EXPECT_TRUE(store->apply(txn({Guard::present(key)}, {Write::remove(key)})).committed);
+    const auto use = store->engine().knows(step.reads);
+    ASSERT_TRUE(use) << i;
+    EXPECT_EQ(*use, (std::vector<bool>{true, true})) << i;
+    store->apply(txn({}, {Write::put("user/" + std::to_string(i % 7), "")}));
+    EXPECT_EQ(store->engine().knows(step.reads), use) << i;
+  }
+  EXPECT_EQ(store->engine().counts().disturbed, 0U);
+}
+
+// What waits while a request is under way goes with the next one. How much that is, is up to the
+// machine; one request each would be `count`.
+TEST(EtcdAlone, MakesInFewRequestsWhatWaitsTogether) {
+  constexpr std::size_t count = 100;
+  const auto store = open_etcd_alone(Etcd::instance().url(new_prefix()));
+  conformance::Bell told;
+  const std::uint64_t before = store->engine().counts().round_trips;
+  for (std::size_t i = 0; i < count; ++i) {
+    store->apply_then(txn({}, {Write::put("k" + std::to_string(i), "")}),
+                      [&](const Outcome& outcome, const std::exception_ptr& error) {
+                        EXPECT_TRUE(outcome.committed && !error);
+                        told.ring();
+                      });
+  }
+  told.wait(count);
+  EXPECT_LT(store->engine().counts().round_trips - before, count / 2);
+}
+
 TEST(EtcdAlone, IsRefusedByAGuardAndReadsAllTheSame) {
   const auto store = open_etcd_alone(Etcd::instance().url(new_prefix()));
   const Txn step = txn({}, {Write::append("a/", "")}, {Range::prefix("b/")});
@@ -75,8 +114,8 @@ TEST(EtcdAlone, NumbersARemovalByItsHead) {
   const Txn remove = txn({Guard::present("a")}, {Write::remove("a")}, {Range::key("b")});
   const Plan plan{layout, memo, remove, nullptr};
   Plan::Proposal proposal;
-  proposal.own =
-      OwnHead::Use{.head = {{.revision = Revision{7 * apart}, .time = {}}, 1000}, .empty = {true}};
+  proposal.own = SoleWriter::Use{.head = {{.revision = Revision{7 * apart}, .time = {}}, 1000},
+                                 .empty = {true}};
   pb::TxnRequest request;
   plan.request(proposal, request);
   EXPECT_EQ(request.compare_size(), 2);

@@ -135,8 +135,8 @@ TEST(EtcdFaults, KeepsStoresApart) {
   EXPECT_EQ(store(Etcd::instance().url(prefix)), store(Etcd::instance().url(prefix)));
 }
 
-// What others wrote under the prefix is an error, not a crash.
-TEST(EtcdFaults, ForeignKeysAreToldOf) {
+// Others removed all that is under the prefix.
+TEST(EtcdFaults, AStoreThatWasEmptiedBeginsAnew) {
   const std::string prefix = new_prefix();
   const auto store = open_etcd_alone(Etcd::instance().url(prefix));
   put(*store, "b");

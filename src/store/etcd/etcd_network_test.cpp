@@ -11,11 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "store/common/lease_renewer.hpp"
 #include "store/conformance.hpp"
 #include "store/etcd/clock.hpp"
 #include "store/etcd/etcd_store.hpp"
-#include "store/etcd/keeper.hpp"
 #include "tests/kit/etcd.hpp"
+#include "tests/kit/patience.hpp"
 #include "tests/kit/proxy.hpp"
 
 namespace tenure::etcd {
@@ -83,6 +84,59 @@ TEST_F(EtcdNetwork, ACommitThatNobodyCanBeAskedAboutIsUnknown) {
   EXPECT_EQ(entries(*open_etcd_alone(near_url())).size(), 1U) << "it was made";
 }
 
+// Transactions that were made together, too; each has a revision of its own.
+TEST_F(EtcdNetwork, ABatchWhoseAnswerIsLostIsFoundAndNotMadeAgain) {
+  constexpr std::size_t count = 200;
+  const auto store = open_etcd_alone(far_url());
+  std::vector<Revision> revisions;
+  conformance::Bell told;
+  network.swallow(Proxy::Way::to_client);
+  for (std::size_t i = 0; i < count; ++i) {
+    store->apply_then(txn({}, {Write::append("line/", std::to_string(i))}),
+                      [&](const Outcome& outcome, const std::exception_ptr& error) {
+                        EXPECT_TRUE(outcome.committed && !error);
+                        revisions.push_back(outcome.revision);
+                        told.ring();
+                      });
+    if (i == count / 2) network.swallow(Proxy::Way::to_client);
+  }
+  told.wait(count);
+  const std::vector<Entry> all = entries(*open_etcd_alone(near_url()));
+  ASSERT_EQ(all.size(), count);
+  for (std::size_t i = 0; i < count; ++i) {
+    EXPECT_EQ(all[i].value, std::to_string(i));
+    EXPECT_EQ(all[i].created, revisions[i]);
+    EXPECT_EQ(stamp_of(all[i].key), revisions[i]);
+  }
+}
+
+// Each is told that its fate is unknown, or that it was not made; none is told twice.
+TEST_F(EtcdNetwork, ABatchThatNobodyCanBeAskedAboutIsUnknown) {
+  constexpr std::size_t count = 100;
+  const auto store = open_etcd_alone(far_url());
+  network.swallow(Proxy::Way::to_client);
+  network.door(Proxy::Door::shut);
+  std::size_t unknown = 0;
+  conformance::Bell told;
+  for (std::size_t i = 0; i < count; ++i) {
+    store->apply_then(txn({}, {Write::append("line/", "")}),
+                      [&](const Outcome& /*outcome*/, const std::exception_ptr& error) {
+                        try {
+                          if (error) std::rethrow_exception(error);
+                          ADD_FAILURE() << "no answer came, and it was not noticed";
+                        } catch (const StoreError& why) {
+                          unknown += why.unknown() ? 1 : 0;
+                        }
+                        told.ring();
+                      });
+  }
+  told.wait(count);
+  EXPECT_GE(unknown, entries(*open_etcd_alone(near_url())).size());
+  network.door(Proxy::Door::open);
+  EXPECT_THROW(store->flush(), StoreError);
+  store->flush();
+}
+
 // --- the stream of changes
 
 // Others write while the stream is asked for and is not there yet. The delay makes that time long
@@ -114,47 +168,22 @@ TEST_F(EtcdNetwork, AWatchMissesNothingThatIsWrittenWhileItsStreamOpens) {
 
 // --- leases
 
-TEST(EtcdLease, IsTrustedForTwoThirdsOfItsTimeSinceItsRenewalWasSent) {
-  Lease lease;
-  lease.ttl = 9s;
-  const std::int64_t sent = boot_clock_ns();
-  lease.renewed(sent);
-  EXPECT_EQ(std::chrono::nanoseconds{lease.trusted_until.load() - sent}, 6s);
-  EXPECT_TRUE(lease.check());
-  EXPECT_FALSE(lease.lost.stop_requested());
-}
-
-TEST(EtcdLease, IsLostForGoodWhenItsTimeIsOver) {
-  Lease lease;
-  lease.ttl = 9s;
-  lease.renewed(boot_clock_ns() - std::chrono::nanoseconds{6s}.count());
-  EXPECT_FALSE(lease.check());
-  EXPECT_TRUE(lease.lost.stop_requested());
-  lease.renewed(boot_clock_ns());  // An answer that comes late.
-  EXPECT_FALSE(lease.check());
-}
-
 // The server counts from when it got the renewal, and its answer may have been on its way for long.
 TEST_F(EtcdNetwork, ARenewalCountsFromWhenItWasSent) {
   constexpr auto delay = 30ms;
-  const auto engine = std::make_shared<Engine>(parse_address(far_url()));
-  const auto keeper = std::make_shared<Keeper>(engine);
+  const auto store = open_etcd_alone(far_url());
   network.delay(delay);
-  const auto lease = keeper->open(6s);
+  const auto lease = store->grant(6s);
   const std::int64_t margin = std::chrono::nanoseconds{lease->ttl}.count() * 2 / 3;
   const auto expect_trust_began_before_the_round_trip = [&] {
     EXPECT_LE(lease->trusted_until.load() - margin,
-              boot_clock_ns() - std::chrono::nanoseconds{2 * delay}.count());
+              boot_ns() - std::chrono::nanoseconds{2 * delay}.count());
   };
   expect_trust_began_before_the_round_trip();
-  for (const std::int64_t granted = lease->trusted_until.load();
-       lease->trusted_until.load() == granted && !lease->is_lost.load();) {
-    std::this_thread::yield();
-  }
+  const std::int64_t granted = lease->trusted_until.load();
+  kit::until([&] { return lease->trusted_until.load() != granted || lease->is_lost.load(); });
   expect_trust_began_before_the_round_trip();
   EXPECT_FALSE(lease->lost.stop_requested());
-  keeper->end(lease);
-  keeper->stop();
 }
 
 }  // namespace

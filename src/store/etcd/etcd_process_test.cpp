@@ -7,9 +7,9 @@
 #include <string>
 #include <system_error>
 
+#include "store/common/lease_renewer.hpp"
 #include "store/conformance.hpp"
 #include "store/etcd/etcd_store.hpp"
-#include "store/etcd/keeper.hpp"
 #include "tests/kit/etcd.hpp"
 #include "tests/kit/no_threads.hpp"
 #include "tests/kit/process.hpp"
@@ -83,7 +83,7 @@ TEST(EtcdProcesses, ASessionThatNoThreadCanRenewIsNotOpened) {
 TEST(EtcdProcesses, ALeaseIsToldToBeLostThoughNoThreadCanBeStarted) {
   const Process client{[](const Line& line) {
     kit::give_up_root();
-    Lease lease;
+    stores::Lease lease;
     const kit::NoNewThreads limit;
     lease.lose();
     line.say(lease.lost.stop_requested() ? "told" : "not told");

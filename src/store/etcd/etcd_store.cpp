@@ -1,27 +1,53 @@
 #include "store/etcd/etcd_store.hpp"
 
-#include <map>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
 
 #include "base/fork.hpp"
-#include "base/mutex.hpp"
-#include "store/etcd/keeper.hpp"
+#include "store/common/lease_renewer.hpp"
+#include "store/common/post_queue.hpp"
 #include "store/etcd/plan.hpp"
-#include "store/etcd/poster.hpp"
 #include "store/etcd/watches.hpp"
 #include "store/session_entry.hpp"
-#include "store/threads.hpp"
 
 namespace tenure::etcd {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::chrono::seconds min_ttl = 2s;  // etcd's own, as it is configured out of the box.
+constexpr std::chrono::seconds max_ttl = 24h;
+constexpr stores::LeaseRenewer::Timing timing{.earliest = 0.175, .latest = 0.225, .retry = 100ms};
+constexpr std::chrono::nanoseconds longest_try = 2s;
+constexpr std::size_t most_together = 256;
+
+std::uint64_t random_number() {
+  std::uint64_t number = 0;
+  while (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) {
+  }
+  return number;
+}
+
+std::chrono::milliseconds renew(Engine& engine, const stores::Lease& lease) {
+  const std::chrono::nanoseconds left{lease.trusted_until.load() - boot_ns()};
+  // A part of the time that is left: there are other endpoints to be asked.
+  const auto limit = std::chrono::ceil<std::chrono::milliseconds>(
+      std::clamp<std::chrono::nanoseconds>(left / 3, 1ms, longest_try));
+  return engine.client().keep_alive(lease_of(lease.session).value_or(0), engine.layout().head(),
+                                    limit);
+}
+
+}  // namespace
 
 class EtcdStore::HeldSession final : public Session {
  public:
-  HeldSession(std::shared_ptr<EtcdStore> store, std::shared_ptr<Lease> lease)
-      : store_(std::move(store)),
-        lease_(std::move(lease)),
-        id_(stores::session_id(static_cast<std::uint64_t>(lease_->id))) {}
+  HeldSession(std::shared_ptr<EtcdStore> store, std::shared_ptr<stores::Lease> lease)
+      : store_(std::move(store)), lease_(std::move(lease)) {}
   HeldSession(const HeldSession&) = delete;
   HeldSession& operator=(const HeldSession&) = delete;
 
@@ -29,17 +55,22 @@ class EtcdStore::HeldSession final : public Session {
   ~HeldSession() override {
     if (store_->forked()) return;
     try {
-      const Mark mark{.id = id_, .lease = 0};
+      const Mark mark{.id = id(), .lease = 0};
       Txn txn;
       txn.writes.push_back(Write::remove(key()));
-      store_->parts_->poster->wait();
+      store_->parts_->posts->wait();
       std::ignore = store_->parts_->engine->apply(txn, &mark);
-    } catch (const Error&) {  // NOLINT(bugprone-empty-catch)
+    } catch (...) {  // NOLINT(bugprone-empty-catch)
     }
-    store_->parts_->keeper->end(lease_);
+    store_->parts_->renewer->remove(lease_);
+    try {
+      store_->parts_->engine->client().revoke(lease_of(id()).value_or(0));
+    } catch (...) {  // NOLINT(bugprone-empty-catch)
+      // It ends by itself.
+    }
   }
 
-  [[nodiscard]] const std::string& id() const noexcept override { return id_; }
+  [[nodiscard]] const std::string& id() const noexcept override { return lease_->session; }
   // Ids are never used again, so being there is being unchanged.
   [[nodiscard]] Guard guard() const override { return Guard::present(key()); }
   // A look at the clock first: who was stopped for long must not believe an old answer.
@@ -47,19 +78,22 @@ class EtcdStore::HeldSession final : public Session {
     if (!store_->forked()) std::ignore = lease_->check();
     return lease_->lost.get_token();
   }
-  [[nodiscard]] std::string key() const { return std::string{session_prefix} + id_; }
+  [[nodiscard]] std::string key() const { return std::string{session_prefix} + id(); }
 
  private:
   const std::shared_ptr<EtcdStore> store_;
-  const std::shared_ptr<Lease> lease_;
-  const std::string id_;
+  const std::shared_ptr<stores::Lease> lease_;
 };
 
 EtcdStore::EtcdStore(std::shared_ptr<Engine> engine)
     : parts_(std::make_unique<Parts>()), generation_(base::fork_generation()) {
-  parts_->poster = std::make_shared<Poster>(engine);
+  parts_->posts = stores::PostQueue::of([engine](const Txn& txn) { return engine->apply(txn); });
+  parts_->thens = std::make_shared<stores::PostQueue>(
+      most_together,
+      [engine](std::span<stores::Posting> postings) { engine->apply_all(postings); });
   parts_->watches = std::make_shared<Watches>(engine);
-  parts_->keeper = std::make_shared<Keeper>(engine);
+  parts_->renewer = std::make_shared<stores::LeaseRenewer>(
+      timing, [engine](const stores::Lease& lease) { return renew(*engine, lease); });
   parts_->engine = std::move(engine);
 }
 
@@ -69,11 +103,12 @@ EtcdStore::~EtcdStore() {
     return;
   }
   parts_->watches->stop();
-  parts_->poster->stop();
-  parts_->keeper->stop();
+  parts_->posts->stop();
+  parts_->thens->stop();
+  parts_->renewer->stop();
 }
 
-bool EtcdStore::forked() const noexcept { return generation_ != base::fork_generation(); }
+bool EtcdStore::forked() const noexcept { return base::forked_since(generation_); }
 
 void EtcdStore::check_forked() const {
   if (forked()) throw_forked();
@@ -81,7 +116,7 @@ void EtcdStore::check_forked() const {
 
 Outcome EtcdStore::apply(const Txn& txn) {
   check_forked();
-  parts_->poster->wait();
+  parts_->posts->wait();
   return parts_->engine->apply(txn);
 }
 
@@ -90,9 +125,29 @@ void EtcdStore::post(Txn txn, Posted done) noexcept {
   const Posted failed = done;
   try {
     check_forked();
-    parts_->poster->post(std::move(txn), std::move(done));
+    parts_->posts->post(std::move(txn), std::move(done));
   } catch (...) {
     if (failed) failed({}, std::current_exception());
+  }
+}
+
+void EtcdStore::apply_then(Txn txn, Posted done) noexcept {
+  const Posted failed = done;
+  try {
+    check_forked();
+    parts_->thens->post(std::move(txn), std::move(done));
+  } catch (...) {
+    if (failed) failed({}, std::current_exception());
+  }
+}
+
+// etcd syncs every commit.
+void EtcdStore::flush() {
+  check_forked();
+  parts_->posts->wait_until_told();
+  parts_->thens->wait_until_told();
+  for (stores::PostQueue* const queue : {parts_->posts.get(), parts_->thens.get()}) {
+    if (const std::exception_ptr error = queue->take_error()) std::rethrow_exception(error);
   }
 }
 
@@ -101,14 +156,22 @@ std::unique_ptr<Watch> EtcdStore::watch(WatchFor what, Notice notice) {
   return parts_->watches->add(std::move(what), std::move(notice), shared_from_this());
 }
 
+std::shared_ptr<stores::Lease> EtcdStore::grant(std::chrono::milliseconds ttl) {
+  parts_->renewer->start();
+  const std::uint64_t id = random_number() >> 1U | 1U;
+  const auto asked = std::clamp(std::chrono::ceil<std::chrono::seconds>(ttl), min_ttl, max_ttl);
+  const std::int64_t sent = boot_ns();
+  const auto granted = parts_->engine->client().grant(static_cast<std::int64_t>(id), asked);
+  return parts_->renewer->add(stores::session_id(id), granted, sent);
+}
+
 std::unique_ptr<Session> EtcdStore::open_session(const SessionOptions& options) {
   check_forked();
-  auto lease = parts_->keeper->open(options.ttl);
-  auto session = std::make_unique<HeldSession>(shared_from_this(), lease);
-  const Mark mark{.id = session->id(), .lease = lease->id};
+  auto session = std::make_unique<HeldSession>(shared_from_this(), grant(options.ttl));
+  const Mark mark{.id = session->id(), .lease = lease_of(session->id()).value_or(0)};
   Txn txn;
   txn.writes.push_back(Write::put(session->key(), stores::session_entry(options.label, now())));
-  parts_->poster->wait();
+  parts_->posts->wait();
   std::ignore = parts_->engine->apply(txn, &mark);
   return session;
 }
@@ -122,5 +185,7 @@ Instant EtcdStore::now() {
   check_forked();
   return parts_->engine->clock().now();
 }
+
+Instant EtcdStore::latest_now() noexcept { return parts_->engine->clock().now(); }
 
 }  // namespace tenure::etcd

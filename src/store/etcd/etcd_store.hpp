@@ -1,7 +1,8 @@
 // etcd_store.hpp: a store in an etcd cluster, for every machine that reaches it.
 //
-// An apply is one etcd transaction (plan.hpp), a session is a lease (keeper.hpp), a watch is told
-// by one stream a process (watches.hpp), the clock is shared (clock.hpp).
+// An apply is one etcd transaction (plan.hpp), a session is a lease
+// (store/common/lease_renewer.hpp), one watch stream per process feeds all watches (watches.hpp),
+// and the clock is shared (clock.hpp).
 //
 // All writes are as durable as etcd makes them, which is on disk at a majority, relaxed ones too.
 //
@@ -15,6 +16,7 @@
 // Thread safety: all calls, from any thread, at once.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -22,10 +24,14 @@
 #include "store/etcd/engine.hpp"
 #include "tenure/store.hpp"
 
+namespace tenure::stores {
+class LeaseRenewer;
+class PostQueue;
+struct Lease;
+}  // namespace tenure::stores
+
 namespace tenure::etcd {
 
-class Keeper;
-class Poster;
 class Watches;
 
 class EtcdStore final : public Store, public std::enable_shared_from_this<EtcdStore> {
@@ -38,12 +44,18 @@ class EtcdStore final : public Store, public std::enable_shared_from_this<EtcdSt
 
   Outcome apply(const Txn& txn) override;
   void post(Txn txn, Posted done) noexcept override;
+  void apply_then(Txn txn, Posted done) noexcept override;
+  void flush() override;
   [[nodiscard]] std::unique_ptr<Watch> watch(WatchFor what, Notice notice) override;
   [[nodiscard]] std::unique_ptr<Session> open_session(const SessionOptions& options) override;
   [[nodiscard]] bool alive(std::string_view session) override;
+  [[nodiscard]] bool remote() const noexcept override { return true; }
   [[nodiscard]] Instant now() override;
+  [[nodiscard]] Instant latest_now() noexcept override;
   [[nodiscard]] std::vector<Fact> facts() override;
 
+  // A new lease that is renewed from now on; its session has no entry yet.
+  [[nodiscard]] std::shared_ptr<stores::Lease> grant(std::chrono::milliseconds ttl);
   [[nodiscard]] bool forked() const noexcept;
   [[nodiscard]] Engine& engine() noexcept { return *parts_->engine; }
 
@@ -51,9 +63,10 @@ class EtcdStore final : public Store, public std::enable_shared_from_this<EtcdSt
   class HeldSession;
   struct Parts {
     std::shared_ptr<Engine> engine;
-    std::shared_ptr<Poster> poster;
+    std::shared_ptr<stores::PostQueue> posts;
+    std::shared_ptr<stores::PostQueue> thens;
     std::shared_ptr<Watches> watches;
-    std::shared_ptr<Keeper> keeper;
+    std::shared_ptr<stores::LeaseRenewer> renewer;
   };
   void check_forked() const;
 

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "store/conformance.hpp"
 #include "tests/kit/etcd.hpp"
@@ -26,6 +27,23 @@ conformance::StoreUnderTest make_etcd() {
 std::string last_of(Store& store, const Range& range) {
   const Outcome outcome = store.apply({.guards = {}, .writes = {}, .reads = {range.last()}});
   return outcome.reads[0].empty() ? "none" : outcome.reads[0][0].key;
+}
+
+// Programs of another layout must not read what they would misunderstand; version 1 had none.
+TEST(EtcdStore, RefusesAnotherVersionOfTheLayout) {
+  const std::string head = head_value({.revision = Revision{7}, .time = {}});
+  EXPECT_EQ(parse_head(head).revision, Revision{7});
+  const std::string first = head.substr(0, head.size() - 1);
+  for (const auto& [value, said] :
+       {std::pair{first, "layout version 1,"}, std::pair{first + '\x07', "layout version 7,"},
+        std::pair{head + "x", "not written by Tenure"}}) {
+    try {
+      static_cast<void>(parse_head(value));
+      ADD_FAILURE() << said;
+    } catch (const StoreError& error) {
+      EXPECT_NE(std::string{error.what()}.find(said), std::string::npos) << error.what();
+    }
+  }
 }
 
 // A read of the last entry begins at the last that the process knows of, which may be gone.

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <limits>
+#include <string>
 #include <system_error>
 
 namespace tenure::etcd {
@@ -15,6 +16,13 @@ constexpr std::size_t id_size = 16;
       "program writes to");
 }
 
+[[noreturn]] void refuse_version(unsigned version) {
+  throw StoreError("etcd: the entries under the prefix have layout version " +
+                   std::to_string(version) + ", but this program supports version " +
+                   std::to_string(layout_version) +
+                   ": use a matching Tenure, or choose another prefix");
+}
+
 }  // namespace
 
 std::optional<std::string_view> Layout::behind(char kind, std::string_view place) const noexcept {
@@ -25,15 +33,18 @@ std::optional<std::string_view> Layout::behind(char kind, std::string_view place
 }
 
 Head parse_head(std::string_view value) {
-  if (value.size() != 2 * stamp_size) refuse();
-  return {
-      .revision = stamp_of(value.substr(0, stamp_size)),
-      .time = Instant{std::chrono::nanoseconds{static_cast<std::int64_t>(stamp_of(value).value)}}};
+  constexpr std::size_t times = 2 * stamp_size;
+  if (value.size() != times && value.size() != times + 1) refuse();
+  const unsigned version = value.size() == times ? 1U : static_cast<unsigned char>(value.back());
+  if (version != layout_version) refuse_version(version);
+  const Revision time = stamp_of(value.substr(0, times));
+  return {.revision = stamp_of(value.substr(0, stamp_size)),
+          .time = Instant{std::chrono::nanoseconds{static_cast<std::int64_t>(time.value)}}};
 }
 
 std::string head_value(const Head& head) {
   const auto time = static_cast<std::uint64_t>(head.time.time_since_epoch().count());
-  return stamp(head.revision) + stamp(Revision{time});
+  return stamp(head.revision) + stamp(Revision{time}) + static_cast<char>(layout_version);
 }
 
 Value parse_value(std::string_view value) {

@@ -1,6 +1,7 @@
 // layout.hpp: where a store's entries are in etcd.
 //
-//   PREFIX 0 'h'      the head: stamp(revision) stamp(time), by every apply that puts anything
+//   PREFIX 0 'h'      the head: stamp(revision) stamp(time) version, by every apply that puts
+//                     anything; the version is that of this layout and of the keys of entries
 //   PREFIX 0 'h' 't'  the tail: stamp(time), by every apply that only removes: etcd's revision of
 //                     it is what counts (numbers.hpp), and the time is that apply's own
 //   PREFIX 0 'k' KEY  an entry: stamp(changed) stamp(created) VALUE
@@ -15,10 +16,13 @@
 #include <string>
 #include <string_view>
 
-#include "store/own_head.hpp"
+#include "store/common/sole_writer.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::etcd {
+
+// 1 had no version in the head. 2: the path before the group in the keys of tickets.
+inline constexpr unsigned layout_version = 2;
 
 struct Head {
   Revision revision;
@@ -28,7 +32,7 @@ struct Head {
 struct PutHead : Head {
   std::int64_t put_at = 0;
 };
-using OwnHead = stores::OwnHead<PutHead>;
+using SoleWriter = stores::SoleWriter<PutHead>;
 
 struct Value {
   Revision changed;
@@ -69,7 +73,7 @@ class Layout {
   const std::string root_;
 };
 
-// Throw StoreError for what nobody of us wrote.
+// Throw StoreError for what nobody of us wrote, or another version did.
 [[nodiscard]] Head parse_head(std::string_view value);
 [[nodiscard]] Value parse_value(std::string_view value);
 [[nodiscard]] std::string head_value(const Head& head);

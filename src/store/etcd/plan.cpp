@@ -56,8 +56,9 @@ std::optional<Place> parse_place(const Layout& layout, const pb::RangeResponse& 
   return place;
 }
 
-Plan::Plan(const Layout& layout, const Memo& memo, const Txn& txn, const Mark* mark)
-    : layout_(layout), txn_(txn), mark_(mark), quiet_at_(txn.guards.size()) {
+Plan::Plan(const Layout& layout, const Memo& memo, const Txn& txn, const Mark* mark,
+           const Batch* batch)
+    : layout_(layout), txn_(txn), mark_(mark), batch_(batch), quiet_at_(txn.guards.size()) {
   add_steps(memo);
   for (std::size_t i = 0; i < txn.guards.size(); ++i) {
     const Guard& guard = txn.guards[i];
@@ -75,10 +76,13 @@ Plan::Plan(const Layout& layout, const Memo& memo, const Txn& txn, const Mark* m
 
 // etcd takes a key once in a transaction: of several writes to one the last counts.
 void Plan::add_steps(const Memo& memo) {
-  for (const Write& write : txn_.writes) {
+  for (std::size_t i = 0; i < txn_.writes.size(); ++i) {
+    const Write& write = txn_.writes[i];
+    const std::size_t place = batch_ == nullptr ? 0 : batch_->places[i];
     bytes_ += write.key.size() + write.value.size();
     if (write.kind == Write::Kind::append) {
-      Step& step = appends_[write.key];
+      Step& step = appends_[{write.key, place}];
+      step.place = place;
       step.kind = Step::Kind::append;
       step.value = &write.value;
       continue;
@@ -86,6 +90,7 @@ void Plan::add_steps(const Memo& memo) {
     const auto [at, first] = steps_.try_emplace(write.key);
     Step& step = at->second;
     if (first) step.seen = memo.made(write.key);
+    step.place = place;
     step.fresh = step.fresh || (!first && step.kind == Step::Kind::remove);
     step.kind = write.kind == Write::Kind::put ? Step::Kind::put : Step::Kind::remove;
     step.value = &write.value;
@@ -127,6 +132,7 @@ pb::TxnRequest Plan::question() const {
 // etcd counts the operations along a path of nested transactions.
 std::size_t Plan::max_heads() const noexcept {
   if (!writes()) return 0;
+  if (batch_ != nullptr) return 1;
   const std::size_t writes = steps_.size() + appends_.size() + 2;
   const std::size_t outer = std::max(txn_.guards.size(), txn_.reads.size() + 1);
   constexpr std::size_t depth = 8;
@@ -189,7 +195,7 @@ pb::RangeRequest Plan::range_request(std::size_t read) const {
   return request;
 }
 
-void Plan::add_reads(Ops& ops, const OwnHead::Use* own) const {
+void Plan::add_reads(Ops& ops, const SoleWriter::Use* own) const {
   for (std::size_t i = 0; i < txn_.reads.size(); ++i) {
     if (!reads_anything(i) || (own != nullptr && own->empty[i])) continue;
     pb::RangeRequest& request = *ops.Add()->mutable_request_range();
@@ -213,11 +219,16 @@ void Plan::add_removals(Ops& ops) const {
   ops.Add()->mutable_request_delete_range()->set_key(layout_.mark(mark_->id));
 }
 
+Revision Plan::revision_of(std::size_t place, Revision last) const noexcept {
+  const std::size_t behind = batch_ == nullptr ? 0 : batch_->count - 1 - place;
+  return Revision{last.value - (behind * apart)};
+}
+
 void Plan::add_writes(Ops& ops, std::uint64_t head, Instant now) const {
-  const Revision own{head};
   add_removals(ops);
   for (const auto& [key, step] : steps_) {
     if (step.kind != Step::Kind::put) continue;
+    const Revision own = revision_of(step.place, Revision{head});
     const bool anew = step.fresh || step.seen.mod_revision == 0;
     pb::PutRequest* const put = ops.Add()->mutable_request_put();
     put->set_key(layout_.key(key));
@@ -225,8 +236,9 @@ void Plan::add_writes(Ops& ops, std::uint64_t head, Instant now) const {
         {.changed = own, .created = anew ? own : step.seen.created, .bytes = *step.value}));
   }
   for (const auto& [prefix, step] : appends_) {
+    const Revision own = revision_of(step.place, Revision{head});
     pb::PutRequest* const put = ops.Add()->mutable_request_put();
-    put->set_key(layout_.key(prefix + stamp(own)));
+    put->set_key(layout_.key(prefix.first + stamp(own)));
     put->set_value(entry_value({.changed = own, .created = own, .bytes = *step.value}));
   }
   if (mark_ != nullptr && mark_->lease != 0) {
@@ -236,7 +248,8 @@ void Plan::add_writes(Ops& ops, std::uint64_t head, Instant now) const {
   }
   pb::PutRequest* const put = ops.Add()->mutable_request_put();
   put->set_key(layout_.head());
-  put->set_value(head_value({.revision = own, .time = now}));
+  put->set_value(head_value({.revision = Revision{head}, .time = now}));
+  put->set_prev_kv(!only_appends());  // Other forms know what they replaced.
 }
 
 int Plan::written() const noexcept {
@@ -282,7 +295,7 @@ void Plan::add_halves(pb::TxnRequest& node, const Proposal& proposal, std::size_
   }
 }
 
-void Plan::request_alone(const Proposal& proposal, const OwnHead::Use& own,
+void Plan::request_alone(const Proposal& proposal, const SoleWriter::Use& own,
                          pb::TxnRequest& request) const {
   add_guards(request);
   compare_value(request, pb::Compare::EQUAL, layout_.head(), head_value(own.head));
@@ -306,7 +319,8 @@ void Plan::request(const Proposal& proposal, pb::TxnRequest& request) const {
     add_halves(*request.add_success()->mutable_request_txn(), proposal, 0,
                proposal.heads.size() - 1);
   } else if (proposal.heads.size() == 1) {
-    compare_value(request, pb::Compare::LESS, layout_.head(), stamp(Revision{proposal.heads[0]}));
+    compare_value(request, pb::Compare::LESS, layout_.head(),
+                  stamp(revision_of(0, Revision{proposal.heads[0]})));
     add_assumptions(request);
     add_writes(*request.mutable_success(), proposal.heads[0], proposal.mark);
     add_assumed_keys(*request.mutable_failure());
@@ -334,7 +348,7 @@ void Plan::take_head(const pb::ResponseOp& op, Result& result) const {
 }
 
 void Plan::take_reads(const Answers& ops, int first, Result& result,
-                      const OwnHead::Use* own) const {
+                      const SoleWriter::Use* own) const {
   for (std::size_t i = 0; i < txn_.reads.size(); ++i) {
     if (!reads_anything(i)) continue;
     const bool known = own != nullptr && own->empty[i];
@@ -361,13 +375,15 @@ void Plan::take_one(const pb::TxnResponse& response, const Proposal& proposal, M
                     Result& result) const {
   if (response.succeeded()) {
     commit(proposal.heads[0], result);
+    const pb::PutResponse& head = response.responses(written() - 1).response_put();
+    if (head.has_prev_kv()) result.on = parse_head(head.prev_kv().value()).revision;
     take_reads(response.responses(), written(), result);
     return;
   }
   take_head(response.responses(0), result);
   if (!result.head) {
     result.kind = Result::Kind::headless;
-  } else if (result.head->revision.value >= proposal.heads[0]) {
+  } else if (result.head->revision >= revision_of(0, Revision{proposal.heads[0]})) {
     static_cast<void>(learn_keys(response.responses(), 1, memo));
     result.kind = Result::Kind::outrun;
   } else if (!learn_keys(response.responses(), 1, memo)) {
@@ -378,11 +394,12 @@ void Plan::take_one(const pb::TxnResponse& response, const Proposal& proposal, M
 }
 
 void Plan::take_alone(const pb::TxnResponse& response, const Proposal& proposal,
-                      const OwnHead::Use& own, Result& result) const {
+                      const SoleWriter::Use& own, Result& result) const {
   result.kind = Result::Kind::disturbed;
   if (!response.succeeded()) return;
   if (puts_) {
     commit(proposal.heads[0], result);
+    result.on = own.head.revision;
   } else {
     result.kind = Result::Kind::committed;
     result.head = own.head;
@@ -473,7 +490,19 @@ bool Plan::learn_keys(const Answers& ops, int first, Memo& memo) const {
   return as_assumed;
 }
 
-void Plan::learn(Revision revision, std::int64_t by_etcd, Memo& memo, OwnHead& own) const {
+std::vector<stores::Change> Plan::changes(Revision revision) const {
+  std::vector<stores::Change> changes;
+  changes.reserve(steps_.size() + appends_.size());
+  for (const auto& [key, step] : steps_) {
+    changes.push_back({.key = key, .removed = step.kind == Step::Kind::remove});
+  }
+  for (const auto& [prefix, step] : appends_) {
+    changes.push_back({.key = prefix.first + stamp(revision_of(step.place, revision))});
+  }
+  return changes;
+}
+
+void Plan::learn(Revision revision, std::int64_t by_etcd, Memo& memo, SoleWriter& own) const {
   for (const auto& [key, step] : steps_) {
     if (step.kind == Step::Kind::remove) {
       memo.gone(key);
@@ -481,15 +510,9 @@ void Plan::learn(Revision revision, std::int64_t by_etcd, Memo& memo, OwnHead& o
       continue;
     }
     const bool anew = step.fresh || step.seen.mod_revision == 0;
-    memo.made(key, {.mod_revision = by_etcd, .created = anew ? revision : step.seen.created});
+    memo.made(key, {.mod_revision = by_etcd,
+                    .created = anew ? revision_of(step.place, revision) : step.seen.created});
   }
-}
-
-std::vector<std::string> Plan::appended(Revision revision) const {
-  std::vector<std::string> keys;
-  keys.reserve(appends_.size());
-  for (const auto& [prefix, step] : appends_) keys.push_back(prefix + stamp(revision));
-  return keys;
 }
 
 }  // namespace tenure::etcd

@@ -24,12 +24,16 @@
 //
 //   alone    if   the guards hold, and the head is the one that this process put last
 //            then writes, head = s (or removals, tail = a mark), reads of what is not known to be
-//                 empty (own_head.hpp)
+//                 empty (store/common/sole_writer.hpp)
 //            else nothing                                         (another form)
 //
 // Only "one" and "several" race: with several proposals a race costs no round trip, as long as
 // others get no further than the last. "alone" is for who has the store to itself, and has the
 // least for etcd to read twice, judge and answer.
+//
+// A batch is several transactions that do not depend on each other, in the form "one": all of their
+// guards, all of their writes, and the revisions s1 < s2 < … one each, if the head is smaller than
+// the first; it becomes the last. Where one guard fails nothing is made.
 //
 // Why that is sound: etcd makes transactions one after the other, and each that puts anything
 // raises the head; what only removes has a number between two heads that is its own. So revisions
@@ -46,6 +50,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rpc.pb.h"
@@ -74,11 +79,18 @@ struct Mark {
   std::int64_t lease = 0;  // Zero: it goes.
 };
 
+// Of a batch: which of `count` transactions each of the writes belongs to.
+struct Batch {
+  std::vector<std::size_t> places;
+  std::size_t count = 1;
+};
+
 class Plan {
  public:
   static constexpr std::size_t max_proposals = 64;
 
-  Plan(const Layout& layout, const Memo& memo, const Txn& txn, const Mark* mark);
+  Plan(const Layout& layout, const Memo& memo, const Txn& txn, const Mark* mark,
+       const Batch* batch = nullptr);
 
   // Of the guards on quiet ranges, those that can't be said in etcd's revisions; by index.
   [[nodiscard]] const std::vector<std::size_t>& open_questions() const noexcept { return open_; }
@@ -93,7 +105,7 @@ class Plan {
   // request can't be made any more. `mark` is nobody else's, and says which request it was. `own`:
   // the head must be that one.
   struct Proposal {
-    std::optional<OwnHead::Use> own;
+    std::optional<SoleWriter::Use> own;
     std::vector<std::uint64_t> heads;
     std::optional<std::int64_t> oldest;
     std::uint64_t last = 0;
@@ -105,7 +117,7 @@ class Plan {
   [[nodiscard]] std::size_t max_heads() const noexcept;
   [[nodiscard]] bool writes() const noexcept { return !txn_.writes.empty() || mark_ != nullptr; }
   [[nodiscard]] bool only_removes() const noexcept { return writes() && !puts_; }
-  // It puts no keys but such that nobody puts twice.
+  // It puts no keys but such that no apply puts twice.
   [[nodiscard]] bool only_appends() const noexcept { return mark_ == nullptr && !changes_; }
 
   // What became of a request.
@@ -124,6 +136,7 @@ class Plan {
     std::optional<Head> head;
     std::int64_t head_put_at = 0;  // etcd's revisions: of the head,
     std::int64_t by_etcd = 0;      // and of the transaction.
+    std::optional<Revision> on;    // The head that a commit replaced, if that is known.
     Revision at;                   // Our newest, and etcd's of that.
     std::int64_t at_by_etcd = 0;
     // One for each of the reads that has anything in it, in order; null: known to be empty.
@@ -132,10 +145,12 @@ class Plan {
   // The response must outlive the result. Learns.
   [[nodiscard]] Result result(const pb::TxnResponse& response, const Proposal& proposal,
                               Memo& memo) const;
+  // Of the transaction at that place, when the last one has this.
+  [[nodiscard]] Revision revision_of(std::size_t place, Revision last) const noexcept;
+  // What a commit wrote.
+  [[nodiscard]] std::vector<stores::Change> changes(Revision revision) const;
   // Remembers what a commit made.
-  void learn(Revision revision, std::int64_t by_etcd, Memo& memo, OwnHead& own) const;
-  // The keys that it then appended.
-  [[nodiscard]] std::vector<std::string> appended(Revision revision) const;
+  void learn(Revision revision, std::int64_t by_etcd, Memo& memo, SoleWriter& own) const;
 
   [[nodiscard]] bool reads_anything(std::size_t read) const noexcept;
   [[nodiscard]] pb::RangeRequest range_request(std::size_t read) const;
@@ -149,7 +164,8 @@ class Plan {
     enum class Kind : std::uint8_t { put, append, remove };
     Kind kind = Kind::put;
     const std::string* value = nullptr;
-    bool fresh = false;  // Removed before in the same apply: it is made anew.
+    bool fresh = false;     // Removed before in the same apply: it is made anew.
+    std::size_t place = 0;  // Of its transaction in the batch.
     Memo::Made seen;
     // Its `created` depends on what was there before.
     [[nodiscard]] bool assumes() const noexcept { return kind == Kind::put && !fresh; }
@@ -164,22 +180,22 @@ class Plan {
   void add_removals(Ops& ops) const;
   void add_writes(Ops& ops, std::uint64_t head, Instant now) const;
   void add_assumed_keys(Ops& ops) const;
-  void add_reads(Ops& ops, const OwnHead::Use* own = nullptr) const;
+  void add_reads(Ops& ops, const SoleWriter::Use* own = nullptr) const;
   void add_head(Ops& ops) const;
   void add_tail(Ops& ops, Instant mark) const;
   void add_halves(pb::TxnRequest& node, const Proposal& proposal, std::size_t low,
                   std::size_t high) const;
 
   void take_head(const pb::ResponseOp& op, Result& result) const;
-  void request_alone(const Proposal& proposal, const OwnHead::Use& own,
+  void request_alone(const Proposal& proposal, const SoleWriter::Use& own,
                      pb::TxnRequest& request) const;
   void take_reads(const Answers& ops, int first, Result& result,
-                  const OwnHead::Use* own = nullptr) const;
+                  const SoleWriter::Use* own = nullptr) const;
   void take_refusal(const Answers& ops, int first, Result& result) const;
   void take_one(const pb::TxnResponse& response, const Proposal& proposal, Memo& memo,
                 Result& result) const;
   void take_alone(const pb::TxnResponse& response, const Proposal& proposal,
-                  const OwnHead::Use& own, Result& result) const;
+                  const SoleWriter::Use& own, Result& result) const;
   void take_several(const pb::TxnResponse& response, const Proposal& proposal, Memo& memo,
                     Result& result) const;
   static void commit(std::uint64_t head, Result& result);
@@ -191,8 +207,10 @@ class Plan {
   const Layout& layout_;
   const Txn& txn_;
   const Mark* mark_;
-  std::map<std::string, Step> steps_;                  // By key,
-  std::map<std::string, Step> appends_;                // and by what stands before the stamp.
+  const Batch* batch_;
+  std::map<std::string, Step> steps_;  // By key,
+  // and by what stands before the stamp, and the place in the batch.
+  std::map<std::pair<std::string, std::size_t>, Step> appends_;
   std::vector<std::optional<std::int64_t>> quiet_at_;  // For each guard.
   std::vector<std::size_t> open_;
   std::vector<std::string> hints_;  // For each read.

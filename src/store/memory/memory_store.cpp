@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "store/common/post_queue.hpp"
 #include "store/memory/state.hpp"
 
 namespace tenure {
@@ -42,12 +43,33 @@ class MemoryStore::OneSession final : public Session {
   std::shared_ptr<State::Life> life_;
 };
 
-MemoryStore::MemoryStore(Clock clock) : state_(std::make_shared<State>(clock)) {}
-MemoryStore::~MemoryStore() { state_->stop(); }
+MemoryStore::MemoryStore(Clock clock)
+    : state_(std::make_shared<State>(clock)),
+      thens_(
+          stores::PostQueue::of([state = state_](const Txn& txn) { return state->apply(txn); })) {}
+MemoryStore::~MemoryStore() {
+  thens_->stop();
+  state_->stop();
+}
 
 Outcome MemoryStore::apply(const Txn& txn) { return state_->apply(txn); }
 
 void MemoryStore::post(Txn txn, Posted done) noexcept { state_->post(std::move(txn), done); }
+
+void MemoryStore::apply_then(Txn txn, Posted done) noexcept {
+  const Posted failed = done;
+  try {
+    thens_->post(std::move(txn), std::move(done));
+  } catch (...) {
+    if (failed) failed({}, std::current_exception());
+  }
+}
+
+void MemoryStore::flush() {
+  thens_->wait_until_told();
+  Store::flush();
+  if (const std::exception_ptr error = thens_->take_error()) std::rethrow_exception(error);
+}
 
 std::unique_ptr<Watch> MemoryStore::watch(WatchFor what, Notice notice) {
   return std::make_unique<OneWatch>(state_, std::move(what), std::move(notice));
@@ -59,10 +81,16 @@ std::unique_ptr<Session> MemoryStore::open_session(const SessionOptions& options
 
 bool MemoryStore::alive(std::string_view session) { return state_->alive(session); }
 Instant MemoryStore::now() { return state_->now(); }
+Instant MemoryStore::latest_now() noexcept { return state_->now(); }
 std::vector<Store::Fact> MemoryStore::facts() { return state_->facts(); }
 
 void MemoryStore::advance(std::chrono::nanoseconds by) { state_->advance(by); }
-void MemoryStore::settle() { state_->settle(); }
+void MemoryStore::settle() {
+  do {
+    thens_->wait_until_told();
+    state_->settle();
+  } while (!thens_->idle());
+}
 void MemoryStore::kill_session(std::string_view id) { state_->kill(id, true); }
 void MemoryStore::lose_session(std::string_view id) { state_->ring(state_->kill(id, false)); }
 void MemoryStore::fail_next(std::size_t count, Fault fault) { state_->fail_next(count, fault); }

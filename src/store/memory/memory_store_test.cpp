@@ -134,6 +134,32 @@ TEST_F(MemoryStoreTest, OneAdvanceReachesAllThatIsDue) {
   EXPECT_EQ(told, 3);
 }
 
+// settle() looks for what is due by itself, and would hide that the thread was not woken.
+TEST_F(MemoryStoreTest, WhatBecomesDueWakesTheThread) {
+  const auto session = store.open_session({});
+  WatchFor death;
+  death.session = session->id();
+  Bell changed;
+  Bell reached;
+  Bell dead;
+  const auto first = store.watch(change_of("a", {}), changed.notice());
+  const auto second = store.watch(at(store.now() + 10s), reached.notice());
+  const auto third = store.watch(death, dead.notice());
+  const auto let_it_sleep = [&] {
+    const auto now = store.watch(at(store.now()), tell);
+    store.settle();
+  };
+  let_it_sleep();
+  store.apply(put("a"));
+  changed.wait();
+  let_it_sleep();
+  store.advance(10s);
+  reached.wait();
+  let_it_sleep();
+  store.kill_session(session->id());
+  dead.wait();
+}
+
 // --- watches are precise here, so a simulation is not disturbed
 
 TEST_F(MemoryStoreTest, AWatchFiresForItsOwnKeysOnly) {

@@ -1,10 +1,10 @@
 #include "store/memory/state.hpp"
 
 #include <algorithm>
-#include <ctime>
 #include <iterator>
 #include <optional>
 
+#include "base/boot_clock.hpp"
 #include "store/session_entry.hpp"
 #include "tenure/detail/saturating.hpp"
 
@@ -14,12 +14,6 @@ namespace {
 // Steady clocks stand still while the machine sleeps and the store's does not, so a thread that
 // waits for a moment looks at least this often.
 constexpr std::chrono::nanoseconds longest_nap = std::chrono::seconds{1};
-
-std::chrono::nanoseconds since_boot() {
-  timespec time{};
-  ::clock_gettime(CLOCK_BOOTTIME, &time);
-  return std::chrono::seconds{time.tv_sec} + std::chrono::nanoseconds{time.tv_nsec};
-}
 
 // Whose thread this is, if a store's.
 thread_local const void* serves = nullptr;
@@ -31,7 +25,7 @@ MemoryStore::State::State(Clock clock)
     : clock_(clock),
       base_(clock == Clock::virtual_time
                 ? virtual_start
-                : Instant{std::chrono::system_clock::now()} - since_boot()) {}
+                : Instant{std::chrono::system_clock::now()} - base::boot_time()) {}
 
 // --- applies
 
@@ -241,7 +235,8 @@ void MemoryStore::State::ring(std::shared_ptr<Life> life) {
 // --- the clock
 
 Instant MemoryStore::State::time() const {
-  return detail::saturating_add(base_, clock_ == Clock::virtual_time ? advanced_ : since_boot());
+  return detail::saturating_add(base_,
+                                clock_ == Clock::virtual_time ? advanced_ : base::boot_time());
 }
 
 Instant MemoryStore::State::now() {

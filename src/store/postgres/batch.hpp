@@ -2,7 +2,7 @@
 //
 //   append   BEGIN; number; add; COMMIT; flush      a ticket, while its session is there
 //            number; add                            the same, while nobody else writes;
-//            number; add to our own number          and what is there is known (own_head.hpp)
+//            number; add to our own number          and what is there is known (sole_writer.hpp)
 //   remove   number; drop                           an entry that is there
 //
 // The first append commits without waiting for the disk, which gives the row of `head` back, and

@@ -2,8 +2,9 @@
 //
 // Between the sending of a call and its answer the server's clock showed `server`. So
 // server - received <= offset <= server - sent holds for the offset to CLOCK_BOOTTIME, and each
-// answer moves the estimate into that interval: it is wrong by no more than a round trip, and
-// follows steps of the server's clock.
+// answer moves two estimates into that interval: now() begins at its lower end, and latest() at its
+// upper end. Each is wrong by no more than a round trip, and follows steps of the server's clock.
+// Others are judged by the lower one, and a holder counts its own time down by the upper one.
 //
 // Thread safety: all of it.
 #pragma once
@@ -12,34 +13,31 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <ctime>
 #include <limits>
 
+#include "base/boot_clock.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::postgres {
 
-// It goes on while the machine sleeps.
-[[nodiscard]] inline std::int64_t boot_ns() noexcept {
-  timespec time{};
-  ::clock_gettime(CLOCK_BOOTTIME, &time);
-  return (static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000) + time.tv_nsec;
-}
+using base::boot_ns;
 
 class ServerClock {
  public:
   // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): three readings of clocks.
   void saw(std::int64_t server, std::int64_t sent, std::int64_t received) noexcept {
-    const std::int64_t old = offset_.load();
     const std::int64_t low = server - received;
     const std::int64_t high = std::max(server - sent, low);
-    const std::int64_t next = old == unset ? low : std::clamp(old, low, high);
-    if (next != old) offset_.store(next);
+    move_into(highest_, high, low, high);
+    move_into(offset_, low, low, high);
     seen_.store(received);
   }
   [[nodiscard]] bool known() const noexcept { return offset_.load() != unset; }
   [[nodiscard]] bool fresh(std::chrono::nanoseconds within) const noexcept {
     return known() && boot_ns() - seen_.load() <= within.count();
+  }
+  [[nodiscard]] Instant latest() const noexcept {
+    return Instant{std::chrono::nanoseconds{boot_ns() + highest_.load()}};
   }
   // Does not go back, though the server's may.
   [[nodiscard]] Instant now() noexcept {
@@ -52,7 +50,15 @@ class ServerClock {
 
  private:
   static constexpr std::int64_t unset = std::numeric_limits<std::int64_t>::min();
+  // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): as above.
+  static void move_into(std::atomic<std::int64_t>& estimate, std::int64_t first, std::int64_t low,
+                        std::int64_t high) noexcept {
+    const std::int64_t old = estimate.load();
+    const std::int64_t next = old == unset ? first : std::clamp(old, low, high);
+    if (next != old) estimate.store(next);
+  }
   std::atomic<std::int64_t> offset_{unset};
+  std::atomic<std::int64_t> highest_{unset};
   std::atomic<std::int64_t> seen_{0};
   std::atomic<std::int64_t> last_{0};
 };

@@ -8,6 +8,7 @@
 #include <cassert>
 #include <cerrno>
 #include <charconv>
+#include <random>
 #include <tuple>
 #include <utility>
 
@@ -115,6 +116,11 @@ struct CallPointers {
   std::array<int, max_params> formats{};
 };
 
+std::int64_t random_mark() {
+  std::random_device device;
+  return static_cast<std::int64_t>(std::uint64_t{device()} << 32U | device());
+}
+
 bool is_good(const Result& result) {
   const ExecStatusType status = PQresultStatus(result.get());
   return status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
@@ -122,7 +128,8 @@ bool is_good(const Result& result) {
 
 }  // namespace
 
-Connection::Connection(std::shared_ptr<const Target> target) : target_(std::move(target)) {
+Connection::Connection(std::shared_ptr<const Target> target)
+    : target_(std::move(target)), mark_(random_mark()) {
   const Pointers pointers{*target_};
   connection_.reset(PQconnectdbParams(pointers.names.data(), pointers.values.data(), 0));
   PGconn* const connection = connection_.get();
@@ -133,12 +140,12 @@ Connection::Connection(std::shared_ptr<const Target> target) : target_(std::move
   }
   PQsetNoticeProcessor(connection, [](void*, const char*) {}, nullptr);
   try {
-    const Result who = execute(
-        "SELECT pg_backend_pid(), backend_start FROM pg_stat_get_activity(pg_backend_pid())");
-    backend_ = std::stoll(who.text(0, 0));
-    backend_start_ = who.text(0, 1);
-    pooled_ = backend_ != PQbackendPID(connection);
-    if (!pooled_) execute(settings);
+    const Result backend = execute("SELECT pg_backend_pid()");
+    pooled_ = backend.text(0, 0) != std::to_string(PQbackendPID(connection));
+    if (!pooled_) {
+      execute(std::string{settings} + ";SELECT pg_advisory_lock_shared('" + std::to_string(mark_) +
+              "'::bigint)");
+    }
   } catch (const Failed& failed) {
     throw NoConnection("no connection to " + target_->shown + ": " + failed.what(),
                        failed.broken());

@@ -139,9 +139,9 @@ class Connection {
   [[nodiscard]] std::optional<Notification> notification();
   [[nodiscard]] int socket() const { return PQsocket(connection_.get()); }
   [[nodiscard]] const PGconn* get() const noexcept { return connection_.get(); }
-  // Which backend it is: its number, and when it began.
-  [[nodiscard]] std::int64_t backend() const noexcept { return backend_; }
-  [[nodiscard]] const std::string& backend_start() const noexcept { return backend_start_; }
+  // A random number of its own. Unless it is pooled, its backend holds an advisory lock of that
+  // number: no other backend does, nor this one when it works for another client.
+  [[nodiscard]] std::int64_t mark() const noexcept { return mark_; }
 
   // Its user's own: what was found to be in order, for as long as the connection lasts.
   struct Vouched {
@@ -165,8 +165,7 @@ class Connection {
   std::shared_ptr<const Target> target_;
   std::unique_ptr<PGconn, Finish> connection_;
   std::vector<bool> prepared_;  // By statement.
-  std::int64_t backend_ = 0;
-  std::string backend_start_;
+  std::int64_t mark_;
   Vouched vouched_;
   bool pooled_ = false;
 };

@@ -1,11 +1,15 @@
 #include "store/postgres/engine.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <random>
 #include <thread>
 #include <utility>
 
+#include "base/backoff.hpp"
 #include "store/postgres/request.hpp"
 #include "store/postgres/schema.hpp"
+#include "store/postgres/statements.hpp"
 
 namespace tenure::postgres {
 namespace {
@@ -14,7 +18,6 @@ using namespace std::chrono_literals;
 
 constexpr auto first_pause = 20ms;
 constexpr auto longest_pause = 500ms;
-constexpr auto settle_limit = 5s;
 constexpr auto clock_lasts = 10s;
 constexpr int most_conflicts = 20;
 
@@ -66,7 +69,10 @@ Engine::Engine(Target target)
             .sql = target_->in_schema("SELECT * FROM @.look(" + numbered(1, 10) + ')')},
       change_{.name = "tenure_change",
               .sql = target_->in_schema("CALL @.change(" + numbered(1, 16) +
-                                        ",NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL)")} {
+                                        ",NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL)")},
+      change_all_{
+          .name = "tenure_change_all",
+          .sql = target_->in_schema("CALL @.change_all(" + numbered(1, 10) + ",NULL,NULL,NULL)")} {
   for (auto pause = std::chrono::milliseconds{first_pause};; pause *= 2) {
     try {
       auto connection = std::make_unique<Connection>(target_);
@@ -88,7 +94,8 @@ std::string Engine::channel() const { return "tenure " + std::to_string(schema_n
 
 std::unique_ptr<Connection> Engine::connect(std::chrono::milliseconds limit) {
   const std::int64_t until = boot_ns() + std::chrono::nanoseconds{limit}.count();
-  for (auto pause = std::chrono::milliseconds{first_pause};;) {
+  base::Backoff backoff{first_pause, longest_pause};
+  for (;;) {
     try {
       auto connection = std::make_unique<Connection>(target_);
       pooled_ = connection->pooled();
@@ -100,8 +107,8 @@ std::unique_ptr<Connection> Engine::connect(std::chrono::milliseconds limit) {
     } catch (const Failed& failed) {
       if (boot_ns() >= until) throw StoreError(failed.what());
     }
-    std::this_thread::sleep_for(pause);
-    pause = std::min<std::chrono::milliseconds>(pause * 2, longest_pause);
+    std::random_device random;
+    std::this_thread::sleep_for(backoff.next(random));
   }
 }
 
@@ -182,19 +189,16 @@ template <typename Call>
 auto Engine::perform(bool again, const Call& call) {
   int conflicts = 0;
   for (const std::int64_t until = boot_ns() + std::chrono::nanoseconds{patience}.count();;) {
-    std::int64_t backend = 0;
-    std::string since;
+    Lost lost;
     try {
       Borrowed connection{*this};
       try {
         round_trips_.fetch_add(1, std::memory_order_relaxed);
         return call(*connection,
-                    Patience{.limit = target_->silence, .still_at_it = [this, &connection] {
-                               return works(connection->backend(), connection->backend_start());
-                             }});
+                    Patience{.limit = target_->silence,
+                             .still_at_it = [this, &connection] { return works(*connection); }});
       } catch (const Failed& failed) {
-        backend = connection->backend();
-        since = connection->backend_start();
+        lost = {.mark = connection->mark(), .pooled = connection->pooled()};
         connection.judge(failed);
         throw;
       }
@@ -203,7 +207,7 @@ auto Engine::perform(bool again, const Call& call) {
       if (free && is_cut_off(failed) && boot_ns() < until) continue;
       if ((is_conflict(failed) || is_unprepared(failed)) && ++conflicts < most_conflicts) continue;
       if (free && is_cut_off(failed)) throw StoreError(failed.what());
-      if (is_cut_off(failed)) settle(backend, since);
+      if (failed.broken()) lose(lost);
       throw_for(failed);
     }
   }
@@ -215,20 +219,6 @@ Result Engine::call(const Statement& statement, const Params& params, bool again
   });
 }
 
-// Whether a backend has something to do. Behind a pooler nobody knows whose it is by now.
-bool Engine::works(std::int64_t backend, const std::string& since) noexcept {
-  try {
-    Connection connection{target_};
-    if (connection.pooled()) return false;
-    const Result state =
-        connection.execute("SELECT state FROM pg_stat_get_activity(" + std::to_string(backend) +
-                           ") WHERE backend_start='" + since + "'");
-    return state.rows() > 0 && state.text(0, 0) == "active";
-  } catch (...) {
-    return false;
-  }
-}
-
 // Of one that is not made again.
 void Engine::throw_for(const Failed& failed) {
   if (!is_cut_off(failed)) throw StoreError(failed.what() + advice(failed));
@@ -236,23 +226,6 @@ void Engine::throw_for(const Failed& failed) {
       std::string{failed.what()} +
           ": it is not known whether the transaction was committed: read before retrying",
       true);
-}
-
-// What was sent may still wait for its turn on the server. When its backend has gone, what has not
-// happened does not happen any more.
-void Engine::settle(std::int64_t backend, const std::string& since) noexcept {
-  try {
-    const std::unique_ptr<Connection> connection = connect(settle_limit);
-    const std::string which = " FROM pg_stat_get_activity(" + std::to_string(backend) +
-                              ") WHERE backend_start='" + since + "'";
-    const std::int64_t until = boot_ns() + std::chrono::nanoseconds{settle_limit}.count();
-    while (boot_ns() < until &&
-           connection->execute("SELECT pg_terminate_backend(pid)" + which).rows() > 0) {
-      std::this_thread::sleep_for(first_pause);
-    }
-  } catch (...) {  // NOLINT(bugprone-empty-catch)
-    // It stays unknown, which is what is told.
-  }
 }
 
 Result Engine::ask(const Statement& statement, const Params& params) {
@@ -277,8 +250,9 @@ class Engine::Writing {
   Writing& operator=(const Writing&) = delete;
   ~Writing() { engine_.writing_.fetch_sub(1); }
   [[nodiscard]] bool alone() const { return first_ && engine_.alone_.load(); }
-  void made(Revision revision) {
-    engine_.alone_.store(engine_.written_.exchange(revision.value) + 1 == revision.value);
+  // `on`: the newest revision before.
+  void made(Revision on, Revision revision) {
+    engine_.alone_.store(engine_.written_.exchange(revision.value) == on.value);
   }
 
  private:
@@ -297,8 +271,13 @@ Answer Engine::make(const Txn& txn, bool alone) {
       if (answer) return *std::move(answer);
     }
   }
-  const bool reads = txn.writes.empty();
-  return answer_of(txn, call(reads ? look_ : change_, params_of(txn), reads));
+  if (txn.writes.empty()) return answer_of(txn, call(look_, params_of(txn), true));
+  return answer_of(txn, perform(false, [&](Connection& connection, const Patience& how) {
+                     if (!connection.pooled()) return connection.call(change_, params_of(txn), how);
+                     Txn guarded = txn;
+                     guarded.guards.push_back(Guard::absent(void_key(connection.mark())));
+                     return connection.call(change_, params_of(guarded), how);
+                   }));
 }
 
 std::optional<Revision> Engine::foreseen(const Txn& txn) {
@@ -311,27 +290,25 @@ std::optional<Revision> Engine::foreseen(const Txn& txn) {
   return use->head.revision;
 }
 
-// Every revision is one more than the last, so who made this one knows which it was made on.
+// Every revision is one more than the last, so a process that made this one knows which one it was
+// made on. Behind a first revision of an epoch that is wrong, and the head that it names is
+// nobody's.
 void Engine::own(const Txn& txn, const Answer& answer) {
-  if (!answer.by_batch) {
-    if (answer.outcome.committed) own_.forget();
-    return;
-  }
+  if (!answer.outcome.committed) return;
   const Revision revision = answer.outcome.revision;
-  const Write& write = txn.writes.front();
-  stores::OwnHead<Head>::Commit commit{.head = {revision}, .on = Revision{revision.value - 1}};
-  if (write.kind == Write::Kind::append) {
-    commit.keys.push_back(write.key + stamp(revision));
-    commit.present = txn.guards.front().range.from;
-  } else {
-    commit.removed = write.key;
+  stores::SoleWriter<Head>::Commit commit{.head = {revision},
+                                          .on = Revision{revision.value - 1},
+                                          .changes = stores::changes_of(txn, revision)};
+  for (const Guard& guard : txn.guards) {
+    if (guard.kind == Guard::Kind::present) commit.present = guard.range.from;
   }
   if (answer.nothing_there) commit.empty = txn.reads;
-  own_.moved(std::move(commit));
+  own_.moved(commit);
 }
 
 Outcome Engine::apply(const Txn& txn) {
   check_size(txn);
+  decide_fates(patience);
   const std::int64_t sent = boot_ns();
   std::optional<Writing> writing;
   if (!txn.writes.empty()) writing.emplace(*this);
@@ -339,10 +316,98 @@ Outcome Engine::apply(const Txn& txn) {
   if (answer.clock_ns != 0) clock_.saw(answer.clock_ns, sent, boot_ns());
   if (writing) own(txn, answer);
   if (writing && answer.outcome.committed) {
-    writing->made(answer.outcome.revision);
+    const Revision revision = answer.outcome.revision;
+    writing->made(Revision{revision.value - 1}, revision);
     remember(txn, answer.outcome);
   }
   return std::move(answer.outcome);
+}
+
+void Engine::apply_all(std::span<stores::Posting> postings) {
+  std::size_t size = 0;
+  const auto fits = [&size](const Txn& txn) {
+    for (const Write& write : txn.writes) size += write.key.size() + write.value.size();
+    return txn.reads.empty() && !txn.writes.empty() && size < max_request_size / 2;
+  };
+  while (!postings.empty()) {
+    size = 0;
+    const bool can = !pooled() && refused_.load() < most_refused;
+    const std::size_t count = can ? stores::independent(postings, fits) : 1;
+    if (count == 1 || !apply_together(postings.first(count))) apply_each(postings.first(count));
+    postings = postings.subspan(count);
+  }
+}
+
+// What the server can't do for one it can't do for those behind it either, and each would wait for
+// it as long: they get the same error.
+void Engine::apply_each(std::span<stores::Posting> postings) {
+  std::exception_ptr failed;
+  for (stores::Posting& one : postings) {
+    one.error = failed;
+    if (failed) continue;
+    try {
+      one.outcome = apply(one.txn);
+    } catch (const StoreError& error) {
+      one.error = std::current_exception();
+      if (!error.unknown()) failed = one.error;
+    } catch (...) {
+      one.error = std::current_exception();
+    }
+  }
+}
+
+// False: nothing was written, and each is to be made by itself, so that it gets its own error.
+bool Engine::apply_together(std::span<stores::Posting> postings) {
+  try {
+    for (const stores::Posting& one : postings) check_size(one.txn);
+    decide_fates(patience);
+    Writing writing{*this};
+    const std::int64_t sent = boot_ns();
+    const Result result = perform(false, [&](Connection& connection, const Patience& how) {
+      return connection.call(change_all_, params_of(postings), how);
+    });
+    clock_.saw(result.number(0, 1), sent, boot_ns());
+    made_together(postings, result);
+    const Revision newest = postings.back().outcome.revision;
+    writing.made(Revision{static_cast<std::uint64_t>(result.number(0, 0))}, newest);
+    forget_removed(newest);
+    refused_.store(0);
+    return true;
+  } catch (const StoreError& error) {
+    if (!error.unknown()) {
+      refused_.fetch_add(1);
+      return false;
+    }
+    for (stores::Posting& one : postings) one.error = std::current_exception();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void Engine::made_together(std::span<stores::Posting> postings, const Result& result) {
+  Revision newest{static_cast<std::uint64_t>(result.number(0, 0))};
+  stores::SoleWriter<Head>::Commit commit{.head = {}, .on = newest};
+  const auto revisions = elements_in(result.bytes(0, 2));
+  for (std::size_t i = 0; i < postings.size(); ++i) {
+    const auto revision = static_cast<std::uint64_t>(number_in(revisions.at(i)));
+    Outcome& outcome = postings[i].outcome;
+    outcome.committed = revision != 0;
+    if (outcome.committed) {
+      newest.value = revision;
+      std::ranges::move(stores::changes_of(postings[i].txn, newest),
+                        std::back_inserter(commit.changes));
+    }
+    outcome.revision = newest;
+  }
+  commit.head = {newest};
+  own_.moved(commit);
+}
+
+void Engine::flush() {
+  std::ignore = perform(true, [&](Connection& connection, const Patience& /*how*/) {
+    return connection.execute(flush_sql);
+  });
 }
 
 Instant Engine::now() {
@@ -353,19 +418,21 @@ Instant Engine::now() {
 // --- removes that may have been lost
 
 void Engine::remember(const Txn& txn, const Outcome& outcome) {
-  const bool durable = is_durable(txn);
-  const Lock lock{mutex_};
-  if (durable) {
-    // The log is written in order, and so are revisions.
-    while (!removed_.empty() && removed_.front().revision < outcome.revision.value) {
-      removed_.pop_front();
-    }
+  if (is_durable(txn)) {
+    forget_removed(outcome.revision);
     return;
   }
+  const Lock lock{mutex_};
   for (const Write& write : txn.writes) {
     removed_.push_back({.key = write.key, .revision = outcome.revision.value});
   }
   while (removed_.size() > max_remembered) removed_.pop_front();
+}
+
+// Something durable followed: the log is written in order, and so are revisions.
+void Engine::forget_removed(Revision before) {
+  const Lock lock{mutex_};
+  while (!removed_.empty() && removed_.front().revision < before.value) removed_.pop_front();
 }
 
 void Engine::remove_again(Connection& connection) {

@@ -3,8 +3,15 @@
 // What a lost connection means for the apply that was on it:
 //
 //   nothing was sent, or it only reads   made again, on another connection
-//   it was sent, and writes              its backend is ended and waited for, so that it can't
-//                                        still happen; then StoreError, unknown()
+//   it was sent, and writes              its fate is decided, so that it can't still happen; then
+//                                        StoreError, unknown()
+//
+// How a fate is decided. The backend of a connection of our own holds an advisory lock of the
+// connection's random number: the backend that holds it is terminated, and has ended when nobody
+// holds it. Behind a pooler we terminate nothing, because a backend works for other programs too.
+// There each write is guarded: no entry voids its connection. Writing that entry makes every write
+// of the connection fail that has not been committed by then. While a fate can't be decided, the
+// next apply decides it first: no read of this process runs before that.
 //
 // A connection that something on the way has forgotten is not lost for the kernel: what is sent is
 // acknowledged, and no answer ever comes. After Target::silence the server is asked, by another
@@ -24,13 +31,15 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/annotations.hpp"
 #include "base/mutex.hpp"
-#include "store/own_head.hpp"
+#include "store/common/post_queue.hpp"
+#include "store/common/sole_writer.hpp"
 #include "store/postgres/batch.hpp"
 #include "store/postgres/clock.hpp"
 #include "store/postgres/connection.hpp"
@@ -45,6 +54,10 @@ class Engine {
   explicit Engine(Target target);
 
   [[nodiscard]] Outcome apply(const Txn& txn);
+  // In order, and as many as can be in one transaction of the server's. Durable.
+  void apply_all(std::span<stores::Posting> postings);
+  // All that was committed is on the disk, relaxed commits too.
+  void flush();
   // Anything that may be done twice, on a connection of the pool.
   Result ask(const Statement& statement, const Params& params);
   Result ask(const std::string& sql);
@@ -59,6 +72,8 @@ class Engine {
   [[nodiscard]] Instant now();
   // Without asking the server, if it ever was.
   [[nodiscard]] Instant estimate() { return clock_.known() ? clock_.now() : now(); }
+  // It has been asked: whoever has a session has asked.
+  [[nodiscard]] Instant latest_now() const noexcept { return clock_.latest(); }
   void saw_clock(std::int64_t server, std::int64_t sent) noexcept {
     clock_.saw(server, sent, boot_ns());
   }
@@ -91,18 +106,38 @@ class Engine {
   auto perform(bool again, const Call& call);
   Result call(const Statement& statement, const Params& params, bool again);
   Answer make(const Txn& txn, bool alone);
+  void apply_each(std::span<stores::Posting> postings);
+  bool apply_together(std::span<stores::Posting> postings);
+  void made_together(std::span<stores::Posting> postings, const Result& result);
   // If this is the newest revision still, the guard of an append holds, and it reads nothing.
   [[nodiscard]] std::optional<Revision> foreseen(const Txn& txn);
   void own(const Txn& txn, const Answer& answer);
-  [[nodiscard]] bool works(std::int64_t backend, const std::string& since) noexcept;
+  [[nodiscard]] bool works(const Connection& connection) noexcept;
   [[noreturn]] static void throw_for(const Failed& failed);
-  void settle(std::int64_t backend, const std::string& since) noexcept;
+  // A connection that was lost with a write on it.
+  struct Lost {
+    std::int64_t mark = 0;
+    bool pooled = false;
+  };
+  void lose(const Lost& lost);
+  // Decides the fates of all that were lost. Throws StoreError when it can't.
+  void decide_fates(std::chrono::milliseconds limit);
+  void decide_fate(Connection& connection, const Lost& lost);
+  // While there is such an entry, a pooled connection of that mark commits nothing.
+  [[nodiscard]] static std::string void_key(std::int64_t mark);
+  void void_writes(Connection& connection, std::int64_t mark);
   void remember(const Txn& txn, const Outcome& outcome);
+  void forget_removed(Revision before);
   void remove_again(Connection& connection);
 
   const std::shared_ptr<const Target> target_;
   const Statement look_;
   const Statement change_;
+  const Statement change_all_;
+  // So often in a row a batch was refused, and its transactions one by one were not: an older
+  // schema may not have the routine.
+  static constexpr int most_refused = 3;
+  std::atomic<int> refused_{0};
   std::int64_t schema_number_ = 0;
   std::unique_ptr<const Batches> batches_;  // Since the schema is there.
   std::atomic<bool> pooled_{false};
@@ -113,13 +148,14 @@ class Engine {
   struct Head {
     Revision revision;
   };
-  stores::OwnHead<Head> own_;
+  stores::SoleWriter<Head> own_;
   ServerClock clock_;
 
   base::Mutex mutex_;
   std::condition_variable_any returned_;
   std::vector<std::unique_ptr<Connection>> idle_ TENURE_GUARDED_BY(mutex_);
   std::size_t out_ TENURE_GUARDED_BY(mutex_) = 0;
+  std::vector<Lost> undecided_ TENURE_GUARDED_BY(mutex_);
   std::deque<Removed> removed_ TENURE_GUARDED_BY(mutex_);
   bool doubt_ TENURE_GUARDED_BY(mutex_) = false;  // A connection was lost since they were made.
 };

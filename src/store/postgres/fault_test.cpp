@@ -2,6 +2,7 @@
 // nothing is given twice, and who waits goes on.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <map>
@@ -14,7 +15,10 @@
 #include <vector>
 
 #include "store/conformance.hpp"
+#include "store/postgres/connection.hpp"
 #include "store/postgres/postgres_store.hpp"
+#include "store/postgres/statements.hpp"
+#include "tests/kit/patience.hpp"
 #include "tests/kit/postgres.hpp"
 
 namespace tenure::postgres {
@@ -51,11 +55,11 @@ std::vector<Entry> read(Store& store, Range range) {
 }
 
 void await_listening(Store& store) {
-  for (std::string state; state != "LISTEN";) {
-    for (const auto& [name, value] : store.facts()) {
-      if (name == "watch") state = value;
-    }
-  }
+  kit::until([&] {
+    return std::ranges::any_of(store.facts(), [](const Store::Fact& fact) {
+      return fact.name == "watch" && fact.value == "LISTEN";
+    });
+  });
 }
 
 WatchFor change_of(std::string key, Revision after) {
@@ -72,9 +76,11 @@ TEST(PostgresFaults, AnIdleConnectionThatWasCutIsNoError) {
     store->apply(txn({}, {Write::append("log/", "")}));
     cut_all();
     // Its end must have reached us: whoever is not connected any more is out of this list.
-    while (Postgres::instance().sql("SELECT count(*) FROM pg_stat_activity WHERE "
-                                    "application_name='tenure'") != "0") {
-    }
+    kit::until([] {
+      return Postgres::instance().sql(
+                 "SELECT count(*) FROM pg_stat_activity WHERE "
+                 "application_name='tenure'") == "0";
+    });
   }
   EXPECT_EQ(read(*store, Range::prefix("log/")).size(), 5U);
 }
@@ -123,6 +129,33 @@ void write_on(Store& store, int writer, const std::atomic<bool>& done, History& 
   }
 }
 
+// The same with apply_then, twenty at a time. Each is told once, whatever becomes of it.
+void write_on_then(Store& store, const std::atomic<bool>& done, History& history) {
+  std::atomic<int> under_way = 0;
+  for (int i = 0; !done; ++i) {
+    kit::until([&] { return under_way < 20; });
+    ++under_way;
+    const std::string value = "then/" + std::to_string(i);
+    store.apply_then(
+        txn({Guard::present("here")}, {Write::append("log/", value)}),
+        [&, value, calls = 0](const Outcome& outcome, const std::exception_ptr& error) mutable {
+          EXPECT_EQ(++calls, 1);
+          try {
+            if (error) std::rethrow_exception(error);
+            EXPECT_TRUE(outcome.committed);
+            const std::lock_guard lock{history.mutex};
+            history.twice =
+                !history.told.emplace(outcome.revision.value, value).second || history.twice;
+          } catch (const StoreError& why) {
+            const std::lock_guard lock{history.mutex};
+            if (why.unknown()) history.unknown.insert(value);
+          }
+          --under_way;
+        });
+  }
+  kit::until([&] { return under_way == 0; });
+}
+
 // Everything that was told is there, once, at its revision; and nothing but that and what was
 // unknown.
 void expect_whole(Store& store, const History& history) {
@@ -154,12 +187,16 @@ void try_with(const Trouble& trouble, int writers_at_once = 4) {
         write_on(*mine, i, done, history);
       });
     }
+    if (writers_at_once > 1) {
+      writers.emplace_back(
+          [&, mine = open_postgres(schema.url(), true)] { write_on_then(*mine, done, history); });
+    }
     for (int round = 1; round <= 3; ++round) {
       const auto enough = [&] {
         const std::lock_guard lock{history.mutex};
         return history.told.size() >= static_cast<std::size_t>(round) * 50;
       };
-      while (!enough()) std::this_thread::yield();
+      kit::until(enough);
       trouble();
     }
   }
@@ -180,14 +217,18 @@ TEST(PostgresFaults, AKilledServerLosesNothing) {
   });
 }
 
-// Who is alone waits for the disk in its one commit.
+// Who is alone waits for the disk in its one commit, but makes two where the server's
+// synchronous_commit is off, as it is for the other tests.
 TEST(PostgresFaults, AKilledServerLosesNothingOfALoneWriter) {
+  Postgres::instance().sql("ALTER ROLE tenure SET synchronous_commit=on");
+  EXPECT_EQ(Postgres::instance().sql("SHOW synchronous_commit"), "on");
   try_with(
       [] {
         Postgres::instance().kill(SIGKILL);
         Postgres::instance().restart();
       },
       1);
+  Postgres::instance().sql("ALTER ROLE tenure RESET synchronous_commit");
 }
 
 TEST(PostgresFaults, AnImmediateShutdownLosesNothing) {
@@ -237,9 +278,10 @@ TEST(PostgresFaults, AnIdleProcessMakesItsLostRemovesAgain) {
   Postgres::instance().sql("INSERT INTO " + schema.name() + ".entry VALUES ('released', '', " +
                            revision + ", " + revision + ")");
   cut_all();
-  while (Postgres::instance().sql("SELECT count(*) FROM " + schema.name() +
-                                  ".entry WHERE key='released'") != "0") {
-  }
+  kit::until([&] {
+    return Postgres::instance().sql("SELECT count(*) FROM " + schema.name() +
+                                    ".entry WHERE key='released'") == "0";
+  });
 }
 
 TEST(PostgresFaults, AWatchIsToldAfterAReconnect) {
@@ -273,8 +315,7 @@ TEST(PostgresFaults, WaitersGoOnAfterARestart) {
   Postgres::instance().restart();
   other->apply(txn({}, {Write::remove("lock")}));
   bell.wait();
-  while (!read(*store, Range::key("lock")).empty()) {
-  }
+  kit::until([&] { return read(*store, Range::key("lock")).empty(); });
 }
 
 TEST(PostgresFaults, ASessionOutlivesARestartOfTheServer) {
@@ -297,8 +338,7 @@ TEST(PostgresFaults, ASessionThatCantBeRenewedIsLost) {
   Postgres::instance().kill(SIGQUIT);
   lost.wait();
   Postgres::instance().restart();
-  while (store->alive(session->id())) {
-  }
+  kit::until([&] { return !store->alive(session->id()); });
   EXPECT_TRUE(store->apply(txn({session->guard()}, {})).committed);  // Until somebody removes it.
 }
 
@@ -312,6 +352,48 @@ TEST(PostgresFaults, ASessionThatWasFoundDeadIsLost) {
   EXPECT_FALSE(store->alive(session->id()));
   lost.wait();
   EXPECT_FALSE(store->alive(session->id()));
+}
+
+// Nobody has found it dead yet: it is too late all the same.
+TEST(PostgresFaults, ASessionPastItsDeadlineIsNotRenewed) {
+  const Schema schema;
+  const auto store = open_postgres(schema.url(), true);
+  const auto session = store->open_session({.label = "", .ttl = std::chrono::seconds{3}});
+  const std::string table = schema.name() + ".session";
+  Postgres::instance().sql("UPDATE " + table + " SET deadline='2000-01-01'");
+  kit::until([&] {
+    return session->lost().stop_requested() ||
+           Postgres::instance().sql("SELECT count(*) FROM " + table +
+                                    " WHERE deadline > '2000-01-01'") == "1";
+  });
+  EXPECT_FALSE(store->alive(session->id())) << "it was renewed";
+}
+
+// A writer that finds nobody listening does not notify. Whoever begins to listen meanwhile waits
+// for its commit, and reads the newest revision after that.
+TEST(PostgresFaults, AWatchSeesACommitThatWasNotNotified) {
+  const Schema schema;
+  const auto store = open_postgres(schema.url(), true);
+  const Revision before = store->apply(txn({}, {Write::put("other", "")})).revision;
+  Connection writer{std::make_shared<const Target>(parse_url(schema.url()))};
+  const std::string next = std::to_string(before.value + 1);
+  const auto in_schema = [&schema](const std::string& sql) {
+    std::string text;
+    for (const char c : sql) text += c == '@' ? schema.name() : std::string{c};
+    return text;
+  };
+  writer.execute(in_schema("BEGIN; UPDATE @.head SET revision=" + next +
+                           "; INSERT INTO @.entry VALUES ('lock', '', " + next + ", " + next +
+                           "); SELECT pg_advisory_xact_lock(" + std::to_string(advisory_class) +
+                           ", '@'::regnamespace::oid::int)"));
+  Bell bell;
+  const auto watch = store->watch(change_of("lock", before), bell.notice());
+  kit::until([] {
+    return Postgres::instance().sql(
+               "SELECT count(*) FROM pg_stat_activity WHERE wait_event='advisory'") == "1";
+  });
+  writer.execute("COMMIT");
+  bell.wait();
 }
 
 }  // namespace

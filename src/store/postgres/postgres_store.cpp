@@ -4,15 +4,15 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <stop_token>
-#include <thread>
 #include <tuple>
 #include <utility>
 
 #include "base/fork.hpp"
 #include "base/mutex.hpp"
+#include "store/common/post_queue.hpp"
 #include "store/postgres/engine.hpp"
-#include "store/postgres/posts.hpp"
 #include "store/postgres/sessions.hpp"
 #include "store/postgres/statements.hpp"
 #include "store/postgres/watches.hpp"
@@ -22,43 +22,41 @@ namespace tenure::postgres {
 namespace {
 
 constexpr int most_attempts = 3;
+constexpr std::size_t most_together = 512;
 
 }  // namespace
 
 class PostgresStore::LeasedSession final : public Session {
  public:
   LeasedSession(std::shared_ptr<PostgresStore> store, std::chrono::milliseconds ttl)
-      : store_(std::move(store)), id_(store_->parts_->sessions->open(ttl, lost_)) {}
+      : store_(std::move(store)), lease_(store_->parts_->sessions->open(ttl)) {}
   LeasedSession(const LeasedSession&) = delete;
   LeasedSession& operator=(const LeasedSession&) = delete;
 
   // The row goes first: whoever is told that the entry is gone then finds the session dead.
   ~LeasedSession() override {
     if (store_->forked()) return;
-    store_->parts_->sessions->end(id_);
+    store_->parts_->sessions->end(lease_);
     try {
       store_->apply({.guards = {}, .writes = {Write::remove(key())}, .reads = {}});
-    } catch (const Error&) {
-      return;
+    } catch (...) {  // NOLINT(bugprone-empty-catch)
+      // Whoever finds it sees that its session is dead.
     }
   }
 
-  [[nodiscard]] const std::string& id() const noexcept override { return id_; }
+  [[nodiscard]] const std::string& id() const noexcept override { return lease_->session; }
   // Ids are never used again, so being there is being unchanged.
   [[nodiscard]] Guard guard() const override { return Guard::present(key()); }
   // A look at the clock first: who was stopped for long must not believe an old answer.
   [[nodiscard]] std::stop_token lost() const override {
-    if (!store_->forked() && !store_->parts_->sessions->check(id_)) {
-      while (!lost_.stop_requested()) std::this_thread::yield();
-    }
-    return lost_.get_token();
+    if (!store_->forked()) std::ignore = lease_->check();
+    return lease_->lost.get_token();
   }
-  [[nodiscard]] std::string key() const { return std::string{session_prefix} + id_; }
+  [[nodiscard]] std::string key() const { return std::string{session_prefix} + id(); }
 
  private:
   const std::shared_ptr<PostgresStore> store_;
-  const std::stop_source lost_;
-  const std::string id_;
+  const std::shared_ptr<stores::Lease> lease_;
 };
 
 PostgresStore::PostgresStore(Target target)
@@ -66,11 +64,18 @@ PostgresStore::PostgresStore(Target target)
   auto engine = std::make_shared<Engine>(std::move(target));
   parts_->sessions = std::make_shared<Sessions>(engine);
   auto watches = std::make_shared<Watches>(engine, parts_->sessions);
-  parts_->posts = std::make_shared<Posts>([engine, watches](const Txn& txn) {
+  parts_->posts = stores::PostQueue::of([engine, watches](const Txn& txn) {
     Outcome outcome = engine->apply(txn);
     if (outcome.committed && !txn.writes.empty()) watches->wrote(txn, outcome.revision);
     return outcome;
   });
+  parts_->thens = std::make_shared<stores::PostQueue>(
+      most_together, [engine, watches](std::span<stores::Posting> postings) {
+        engine->apply_all(postings);
+        for (const stores::Posting& one : postings) {
+          if (!one.error && one.outcome.committed) watches->wrote(one.txn, one.outcome.revision);
+        }
+      });
   parts_->watches = std::move(watches);
   parts_->engine = std::move(engine);
 }
@@ -81,11 +86,12 @@ PostgresStore::~PostgresStore() {
     return;
   }
   parts_->posts->stop();
+  parts_->thens->stop();
   parts_->watches->stop();
   parts_->sessions->stop();
 }
 
-bool PostgresStore::forked() const noexcept { return generation_ != base::fork_generation(); }
+bool PostgresStore::forked() const noexcept { return base::forked_since(generation_); }
 
 void PostgresStore::check_forked() const {
   if (forked())
@@ -94,7 +100,7 @@ void PostgresStore::check_forked() const {
 
 Outcome PostgresStore::apply(const Txn& txn) {
   check_forked();
-  parts_->posts->settle();
+  parts_->posts->wait();
   Outcome outcome = parts_->engine->apply(txn);
   if (outcome.committed && !txn.writes.empty()) parts_->watches->wrote(txn, outcome.revision);
   return outcome;
@@ -107,6 +113,26 @@ void PostgresStore::post(Txn txn, Posted done) noexcept {
     parts_->posts->post(std::move(txn), std::move(done));
   } catch (...) {
     if (failed) failed({}, std::current_exception());
+  }
+}
+
+void PostgresStore::apply_then(Txn txn, Posted done) noexcept {
+  const Posted failed = done;
+  try {
+    check_forked();
+    parts_->thens->post(std::move(txn), std::move(done));
+  } catch (...) {
+    if (failed) failed({}, std::current_exception());
+  }
+}
+
+void PostgresStore::flush() {
+  check_forked();
+  parts_->posts->wait_until_told();
+  parts_->thens->wait_until_told();
+  parts_->engine->flush();
+  for (stores::PostQueue* const queue : {parts_->posts.get(), parts_->thens.get()}) {
+    if (const std::exception_ptr error = queue->take_error()) std::rethrow_exception(error);
   }
 }
 
@@ -142,6 +168,8 @@ Instant PostgresStore::now() {
   check_forked();
   return parts_->engine->now();
 }
+
+Instant PostgresStore::latest_now() noexcept { return parts_->engine->latest_now(); }
 
 std::vector<Store::Fact> PostgresStore::facts() {
   check_forked();

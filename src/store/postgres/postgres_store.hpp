@@ -15,10 +15,13 @@
 #include "store/postgres/url.hpp"
 #include "tenure/store.hpp"
 
+namespace tenure::stores {
+class PostQueue;
+}
+
 namespace tenure::postgres {
 
 class Engine;
-class Posts;
 class Sessions;
 class Watches;
 
@@ -32,10 +35,14 @@ class PostgresStore final : public Store, public std::enable_shared_from_this<Po
 
   Outcome apply(const Txn& txn) override;
   void post(Txn txn, Posted done) noexcept override;
+  void apply_then(Txn txn, Posted done) noexcept override;
+  void flush() override;
   [[nodiscard]] std::unique_ptr<Watch> watch(WatchFor what, Notice notice) override;
   [[nodiscard]] std::unique_ptr<Session> open_session(const SessionOptions& options) override;
   [[nodiscard]] bool alive(std::string_view session) override;
+  [[nodiscard]] bool remote() const noexcept override { return true; }
   [[nodiscard]] Instant now() override;
+  [[nodiscard]] Instant latest_now() noexcept override;
   [[nodiscard]] std::vector<Fact> facts() override;
 
   [[nodiscard]] bool forked() const noexcept;
@@ -47,7 +54,8 @@ class PostgresStore final : public Store, public std::enable_shared_from_this<Po
     std::shared_ptr<Engine> engine;
     std::shared_ptr<Sessions> sessions;
     std::shared_ptr<Watches> watches;
-    std::shared_ptr<Posts> posts;
+    std::shared_ptr<stores::PostQueue> posts;
+    std::shared_ptr<stores::PostQueue> thens;
   };
   void check_forked() const;
 

@@ -20,12 +20,13 @@ std::int64_t number_of(Revision revision) {
   return static_cast<std::int64_t>(std::min(revision.value, most));
 }
 
-void add_guards(Params& params, const std::vector<Guard>& guards) {
+struct Guards {
   Numbers kinds;
   Params::Bytes froms;
   Params::Bytes tos;
   Numbers revisions;
-  for (const Guard& guard : guards) {
+
+  void add(const Guard& guard) {
     const bool wide = guard.kind == Guard::Kind::quiet;
     kinds.emplace_back(static_cast<std::int64_t>(guard.kind));
     froms.emplace_back(guard.range.from);
@@ -34,11 +35,13 @@ void add_guards(Params& params, const std::vector<Guard>& guards) {
     const bool odd = !wide && number_of(guard.revision) == std::numeric_limits<std::int64_t>::max();
     revisions.emplace_back(odd ? -1 : number_of(guard.revision));
   }
-  params.add(kinds);
-  params.add(froms);
-  params.add(tos);
-  params.add(revisions);
-}
+  void add_to(Params& params) const {
+    params.add(kinds);
+    params.add(froms);
+    params.add(tos);
+    params.add(revisions);
+  }
+};
 
 void add_reads(Params& params, const std::vector<Range>& reads) {
   Params::Bytes froms;
@@ -138,10 +141,48 @@ void check_size(const Txn& txn) {
 
 Params params_of(const Txn& txn) {
   Params params;
-  add_guards(params, txn.guards);
+  Guards guards;
+  for (const Guard& guard : txn.guards) guards.add(guard);
+  guards.add_to(params);
   if (!txn.writes.empty()) add_writes(params, txn.writes);
   add_reads(params, txn.reads);
   if (!txn.writes.empty()) params.add_flag(is_durable(txn));
+  return params;
+}
+
+Params params_of(std::span<const stores::Posting> postings) {
+  Numbers guard_txns;
+  Guards guards;
+  Numbers txns;
+  Numbers kinds;
+  Params::Bytes keys;
+  Params::Bytes values;
+  std::int64_t place = 0;
+  const auto write = [&](Write::Kind kind, std::string_view key, std::string_view value) {
+    txns.emplace_back(place);
+    kinds.emplace_back(static_cast<std::int64_t>(kind));
+    keys.emplace_back(key);
+    values.emplace_back(value);
+  };
+  for (const stores::Posting& posting : postings) {
+    ++place;
+    for (const Guard& guard : posting.txn.guards) {
+      guard_txns.emplace_back(place);
+      guards.add(guard);
+    }
+    const NetWrites net = net_writes(posting.txn.writes);
+    for (const std::string_view key : net.removes) write(Write::Kind::remove, key, {});
+    for (const Write* one : net.puts) write(one->kind, one->key, one->value);
+    for (const Write* one : net.appends) write(one->kind, one->key, one->value);
+  }
+  Params params;
+  params.add_number(place);
+  params.add(guard_txns);
+  guards.add_to(params);
+  params.add(txns);
+  params.add(kinds);
+  params.add(keys);
+  params.add(values);
   return params;
 }
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "store/common/post_queue.hpp"
 #include "store/postgres/connection.hpp"
 #include "store/postgres/wire.hpp"
 #include "tenure/store.hpp"
@@ -29,6 +31,8 @@ void check_size(const Txn& txn);
 
 // For look(), where nothing is written, or change().
 [[nodiscard]] Params params_of(const Txn& txn);
+// Of change_all(); none of them reads anything.
+[[nodiscard]] Params params_of(std::span<const stores::Posting> postings);
 // Where a range ends: behind every key, if need be.
 [[nodiscard]] std::string_view end_of(const Range& range);
 // A lost machine loses its holders' tickets with it, but a server has its holders elsewhere: only

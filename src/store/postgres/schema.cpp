@@ -40,8 +40,8 @@ bool is_outdated(const Found& found) {
 }
 
 void make_routines(Connection& connection, const Target& target) {
-  for (const char* const sql :
-       {take_sql, judge_sql, look_sql, raise_sql, tell_sql, change_sql, fence_sql, views_sql}) {
+  for (const char* const sql : {take_sql, judge_sql, look_sql, raise_sql, tell_sql, change_sql,
+                                change_all_sql, fence_sql, views_sql}) {
     connection.execute(target.in_schema(sql));
   }
   connection.execute(target.in_schema("INSERT INTO @.meta VALUES ('routines', '" +
@@ -56,6 +56,8 @@ void make(Connection& connection, const Target& target) {
                                           target.schema + "'");
   if (there.rows() == 0) connection.execute("CREATE SCHEMA " + name);
   connection.execute(target.in_schema(tables_sql));
+  connection.execute(target.in_schema("INSERT INTO @.meta VALUES ('version', '" +
+                                      std::to_string(schema_version) + "')"));
   make_routines(connection, target);
   // Not when routines are replaced: roles that were never granted EXECUTE may depend on PUBLIC's.
   connection.execute(target.in_schema(revoke_sql));

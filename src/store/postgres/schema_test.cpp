@@ -119,7 +119,7 @@ TEST(PostgresStore, TellsTheDoctor) {
   for (const auto& [name, value] : store->facts()) facts[name] = value;
   EXPECT_EQ(facts["kind"], "postgres");
   EXPECT_EQ(facts["schema name"], schema.name());
-  EXPECT_EQ(facts["schema"], "1");
+  EXPECT_EQ(facts["schema"], "2");
   EXPECT_EQ(facts["sessions"], "1");
   EXPECT_EQ(facts["fsync"], "off");
   EXPECT_EQ(facts["pooler"], "no");

@@ -47,9 +47,11 @@
 
 namespace tenure::postgres {
 
-inline constexpr int schema_version = 1;
+// Of the tables, and of the keys of tickets. 2: the path before the group in those.
+inline constexpr int schema_version = 2;
 // Of the routines and views in such a schema: a later one takes the same calls. 2: search_path.
-inline constexpr int routines_version = 2;
+// 3: change_all.
+inline constexpr int routines_version = 3;
 // A revision is epoch << count_bits | count, as in the SQL below.
 inline constexpr unsigned count_bits = 30;
 // First of the two numbers of our advisory locks ("TNUR"); the other is the schema's.
@@ -68,7 +70,6 @@ CREATE TABLE @.entry(
 ) WITH (autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=1000);
 CREATE TABLE @.session(id text PRIMARY KEY, deadline timestamptz NOT NULL);
 INSERT INTO @.head VALUES (0);
-INSERT INTO @.meta VALUES ('version', '1');
 )sql";
 
 // Most ranges ask for one entry, the first or the last: a small query each is a quarter of what one
@@ -243,6 +244,88 @@ BEGIN
 END $body$;
 )sql";
 
+// Many transactions in one: all are judged before any is made, so none may depend on what another
+// one writes. Kinds are those of Write. Each that passes has a revision of its own, the others 0.
+inline constexpr const char* change_all_sql = R"sql(
+CREATE OR REPLACE PROCEDURE @.change_all(
+  total bigint,
+  guard_txns bigint[], kinds bigint[], guard_froms bytea[], guard_tos bytea[],
+  guard_revisions bigint[],
+  write_txns bigint[], write_kinds bigint[], write_keys bytea[], write_values bytea[],
+  INOUT base bigint, INOUT clock bigint, INOUT revisions bigint[])
+LANGUAGE plpgsql AS $body$
+DECLARE
+  unwatched boolean;
+  setting text;
+  failed bigint[];
+  newest bigint;
+BEGIN
+  LOOP
+    IF current_setting('transaction_isolation') || current_setting('enable_seqscan')
+       || current_setting('search_path') <> 'read committedoffpg_catalog, pg_temp' THEN
+      IF current_setting('transaction_isolation') <> 'read committed' THEN
+        ROLLBACK;
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+      END IF;
+      PERFORM set_config('search_path', 'pg_catalog, pg_temp', true),
+              set_config('enable_seqscan', 'off', true),
+              set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true);
+    END IF;
+    UPDATE @.head AS h SET revision = h.revision
+      WHERE EXISTS (SELECT FROM @.marker AS m WHERE m.own = m.tableoid)
+      RETURNING h.revision, extract(epoch FROM clock_timestamp()) * 1000000000,
+        pg_try_advisory_xact_lock(1414419794, '@'::regnamespace::oid::int),
+        set_config('synchronous_commit', 'off', true)
+      INTO base, clock, unwatched, setting;
+    EXIT WHEN FOUND;
+    CALL @.raise_epoch();
+  END LOOP;
+  SELECT coalesce(array_agg(DISTINCT g.txn), '{}') INTO failed
+  FROM unnest(guard_txns, kinds, guard_froms, guard_tos, guard_revisions)
+    AS g(txn, kind, start, behind, revision)
+  WHERE CASE g.kind
+    WHEN 0 THEN EXISTS (SELECT FROM @.entry AS e WHERE e.key = g.start)
+    WHEN 1 THEN NOT EXISTS (SELECT FROM @.entry AS e WHERE e.key = g.start)
+    WHEN 2 THEN NOT EXISTS (SELECT FROM @.entry AS e
+                            WHERE e.key = g.start AND e.changed = g.revision)
+    ELSE EXISTS (SELECT FROM @.entry AS e
+                 WHERE e.key >= g.start AND e.key < g.behind AND e.changed > g.revision) END;
+  SELECT array_agg(CASE WHEN s.passed THEN base + s.place ELSE 0 END ORDER BY s.txn),
+         base + max(s.place)
+  INTO revisions, newest
+  FROM (SELECT t.txn, t.passed, count(*) FILTER (WHERE t.passed) OVER (ORDER BY t.txn) AS place
+        FROM (SELECT n AS txn, NOT n = ANY (failed) AS passed
+              FROM generate_series(1::bigint, total) AS n) AS t) AS s;
+  IF newest > base THEN
+    IF 2 = ANY (write_kinds) THEN
+      DELETE FROM @.entry AS e WHERE e.key = ANY (ARRAY(
+        SELECT w.key FROM unnest(write_txns, write_kinds, write_keys) AS w(txn, kind, key)
+        WHERE w.kind = 2 AND revisions[w.txn] > 0));
+    END IF;
+    INSERT INTO @.entry AS e
+      SELECT CASE w.kind WHEN 1 THEN w.key || int8send(w.revision) ELSE w.key END, w.value,
+             w.revision, w.revision
+      FROM (SELECT u.kind, u.key, u.value, revisions[u.txn] AS revision
+            FROM unnest(write_txns, write_kinds, write_keys, write_values)
+              AS u(txn, kind, key, value) WHERE u.kind < 2) AS w
+      WHERE w.revision > 0
+      ON CONFLICT (key) DO UPDATE SET value = excluded.value, changed = excluded.changed;
+    UPDATE @.head AS h SET revision = newest;
+    IF NOT unwatched THEN
+      PERFORM @.tell(newest, array_agg(CASE w.kind WHEN 1 THEN w.key || int8send(revisions[w.txn])
+                                       ELSE w.key END), '{}')
+      FROM unnest(write_txns, write_kinds, write_keys) AS w(txn, kind, key)
+      WHERE revisions[w.txn] > 0 GROUP BY w.txn / 16;
+    END IF;
+  END IF;
+  COMMIT;
+  IF newest > base THEN
+    PERFORM set_config('synchronous_commit', replace(current_setting('synchronous_commit'),
+      'off', 'on'), true), pg_logical_emit_message(true, 'tenure', '');
+  END IF;
+END $body$;
+)sql";
+
 // Payloads are short: of more keys than fit, anything may have changed.
 inline constexpr const char* tell_sql = R"sql(
 CREATE OR REPLACE FUNCTION @.tell(revision bigint, keys bytea[], prefixes bytea[]) RETURNS void
@@ -260,8 +343,8 @@ END $body$;
 
 // Roles are granted what they need (docs/clusters.md); PUBLIC could call routines otherwise.
 inline constexpr const char* revoke_sql = R"sql(
-REVOKE ALL ON ROUTINE @.take, @.judge, @.look, @.raise_epoch, @.tell, @.change, @.fence, @.body,
-  @.moment FROM PUBLIC;
+REVOKE ALL ON ROUTINE @.take, @.judge, @.look, @.raise_epoch, @.tell, @.change, @.change_all,
+  @.fence, @.body, @.moment FROM PUBLIC;
 )sql";
 
 // --- of batches. # stands for the schema's number.

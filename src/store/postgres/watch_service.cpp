@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <random>
 #include <tuple>
 #include <utility>
 
@@ -21,8 +22,6 @@ using namespace std::chrono_literals;
 constexpr std::int64_t second_ns = 1'000'000'000;
 // With nobody to tell, writers are let off after this.
 constexpr std::int64_t idle_ns = 5 * second_ns;
-constexpr std::chrono::milliseconds first_reconnect_pause = 20ms;
-constexpr std::chrono::milliseconds longest_reconnect_pause = 1s;
 
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -61,8 +60,7 @@ Change change_in(std::string_view payload) {
 }  // namespace
 
 void Watches::serve() {
-  Lock lock{mutex_};
-  service_id_ = std::this_thread::get_id();
+  Lock lock{table_.mutex};
   while (!stopping_) {
     listen();
     hear();
@@ -70,8 +68,8 @@ void Watches::serve() {
     look_at_timers();
     look_at_sessions();
     if (stopping_) break;
-    if (!ready_.empty()) {
-      run_ready();
+    if (table_.any_ready()) {
+      table_.run_next();
     } else {
       sleep();
     }
@@ -80,29 +78,17 @@ void Watches::serve() {
   connection_.reset();
 }
 
-void Watches::run_ready() {
-  const std::unique_ptr<Armed> next = std::move(ready_.front());
-  ready_.pop_front();
-  running_ = next->id;
-  mutex_.unlock();
-  next->notice();
-  next->notice = nullptr;  // What it captured may take the watch back: that must not wait for us.
-  mutex_.lock();
-  running_ = 0;
-  ran_.notify_all();
-}
-
 void Watches::look_at_timers() {
-  if (timers_.empty()) return;
-  mutex_.unlock();
+  if (!table_.next_time()) return;
+  table_.mutex.unlock();
   Instant now{};
   try {
     now = engine_->estimate();
-  } catch (const Error&) {
+  } catch (...) {
     now = {};
   }
-  mutex_.lock();
-  while (!timers_.empty() && timers_.begin()->first <= now) make_ready(timers_.begin()->second);
+  table_.mutex.lock();
+  table_.reached(now);
 }
 
 // --- listening
@@ -128,8 +114,8 @@ void Watches::lose_connection() {
   was_lost_ = was_lost_ || known_from_.has_value();
   known_from_.reset();
   recent_.clear();
-  pause_ = std::clamp(pause_ * 2, first_reconnect_pause, longest_reconnect_pause);
-  retry_at_ = boot_ns() + std::chrono::nanoseconds{pause_}.count();
+  std::random_device random;
+  retry_at_ = boot_ns() + reconnect_.next(random).count();
 }
 
 void Watches::listen() {
@@ -143,17 +129,17 @@ void Watches::listen() {
     if (now - idle_since_ < idle_ns) return;
     known_from_.reset();
     recent_.clear();
-    mutex_.unlock();
+    table_.mutex.unlock();
     try {
       stop_listening();
-    } catch (const Error&) {
+    } catch (...) {
       connection_.reset();
     }
-    mutex_.lock();
+    table_.mutex.lock();
     return;
   }
   if (!wanted() || now < retry_at_) return;
-  mutex_.unlock();
+  table_.mutex.unlock();
   std::optional<Revision> newest;
   try {
     start_listening();
@@ -164,13 +150,13 @@ void Watches::listen() {
           connection_->execute(engine_->target().in_schema("SELECT revision FROM @.head"));
       newest = Revision{std::stoull(head.text(0, 0))};
     }
-  } catch (const Error&) {
-    mutex_.lock();
+  } catch (...) {
+    table_.mutex.lock();
     lose_connection();
     return;
   }
-  mutex_.lock();
-  pause_ = 0ms;
+  table_.mutex.lock();
+  reconnect_.reset();
   if (!newest) return;
   known_from_ = newest;
   put_probe_off();
@@ -178,22 +164,19 @@ void Watches::listen() {
     tell_all();
     return;
   }
-  Ids due;
-  for (const auto& [id, armed] : armed_) {
-    if (changed_since(armed->what)) due.push_back(id);
-  }
-  make_ready(due);
+  table_.due_if([this](const WatchFor& what)
+                    TENURE_REQUIRES(table_.mutex) { return changed_since(what); });
 }
 
 void Watches::hear() {
   if (!connection_ || !known_from_) return;
-  mutex_.unlock();
+  table_.mutex.unlock();
   const bool well = connection_->consume();
   std::vector<Change> changes;
   while (const auto told = connection_->notification()) {
     changes.push_back(change_in<Change>(told->payload));
   }
-  mutex_.lock();
+  table_.mutex.lock();
   if (!changes.empty()) put_probe_off();
   for (Change& change : changes) {
     changed(change);
@@ -214,14 +197,14 @@ void Watches::put_probe_off() {
 
 void Watches::probe() {
   if (!known_from_ || probe_at_ == 0 || boot_ns() < probe_at_) return;
-  mutex_.unlock();
+  table_.mutex.unlock();
   bool well = true;
   try {
     connection_->execute("SELECT");
-  } catch (const Error&) {
+  } catch (...) {
     well = false;
   }
-  mutex_.lock();
+  table_.mutex.lock();
   put_probe_off();
   if (well) {
     hear();  // What came with the answer rings no bell any more.
@@ -233,51 +216,42 @@ void Watches::probe() {
 void Watches::read_slowly() {
   if (!wanted() || boot_ns() < read_at_) return;
   read_at_ = boot_ns() + second_ns;
-  mutex_.unlock();
+  table_.mutex.unlock();
   Revision newest;
   try {
     newest = engine_->apply({}).revision;
-  } catch (const Error&) {
-    mutex_.lock();
+  } catch (...) {
+    table_.mutex.lock();
     return;
   }
-  mutex_.lock();
-  Ids due;
-  for (const auto& [id, armed] : armed_) {
-    if (!armed->what.ranges.empty() && armed->what.after < newest) due.push_back(id);
-  }
-  make_ready(due);
-  for (auto& [session, watched] : by_session_) watched.look_at = 0;
+  table_.mutex.lock();
+  changed({.revision = newest, .keys = {}, .anything = true});
 }
 
 // --- sessions
 
 // Only once changes are heard of: a session that ends after the look is then told.
 void Watches::look_at_sessions() {
-  if (by_session_.empty() || !(known_from_ || engine_->pooled())) return;
+  std::erase_if(look_at_, [this](const auto& one)
+                              TENURE_REQUIRES(table_.mutex) { return !table_.watches(one.first); });
+  if (!(known_from_ || engine_->pooled())) return;
   const std::int64_t now = boot_ns();
-  std::vector<std::string> due;
-  for (auto& [session, watched] : by_session_) {
-    if (watched.look_at > now) continue;
-    watched.look_at = now + second_ns;  // Where the look fails.
-    due.push_back(session);
-  }
-  for (const std::string& session : due) {
-    mutex_.unlock();
+  for (const std::string& session : table_.sessions()) {
+    std::int64_t& look_at = look_at_[session];
+    if (look_at > now) continue;
+    look_at = now + second_ns;  // Where the look fails.
+    table_.mutex.unlock();
     std::optional<std::chrono::nanoseconds> left;
     try {
       left = sessions_->left(session);
-    } catch (const Error&) {
-      mutex_.lock();
-      continue;
+    } catch (...) {  // NOLINT(bugprone-empty-catch)
     }
-    mutex_.lock();
-    const auto at = by_session_.find(session);
-    if (at == by_session_.end()) continue;
+    table_.mutex.lock();
+    if (!left) continue;
     if (left->count() <= 0) {
-      make_ready(Ids{at->second.ids});
-    } else if (at->second.look_at != 0) {
-      at->second.look_at = boot_ns() + left->count() + second_ns / 20;
+      table_.died(session);
+    } else if (const auto at = look_at_.find(session); at != look_at_.end()) {
+      at->second = boot_ns() + left->count() + second_ns / 20;
     }
   }
 }
@@ -288,18 +262,17 @@ void Watches::sleep() {
   if (heard) until = std::min(until, idle_since_ + idle_ns);
   if (heard && probe_at_ != 0) until = std::min(until, probe_at_);
   if (!heard && wanted()) until = std::min(until, engine_->pooled() ? read_at_ : retry_at_);
-  for (const auto& [session, watched] : by_session_) {
-    if (heard || engine_->pooled()) until = std::min(until, watched.look_at);
+  if (heard || engine_->pooled()) {
+    for (const auto& [session, look_at] : look_at_) until = std::min(until, look_at);
   }
   std::int64_t nap = until - boot_ns();
-  const std::optional<Instant> first =
-      timers_.empty() ? std::nullopt : std::optional{timers_.begin()->first};
+  const std::optional<Instant> first = table_.next_time();
   const int socket = heard && connection_ ? connection_->socket() : -1;
-  mutex_.unlock();
+  table_.mutex.unlock();
   if (first) {
     try {
       nap = std::min(nap, detail::saturating_sub(*first, engine_->estimate()).count());
-    } catch (const Error&) {
+    } catch (...) {
       nap = std::min(nap, second_ns);
     }
     nap = std::min(nap, second_ns);  // poll() does not count while the machine sleeps.
@@ -311,7 +284,7 @@ void Watches::sleep() {
   ::ppoll(two.data(), two.size(), &limit, nullptr);
   std::uint64_t rung = 0;
   std::ignore = ::read(bell_, &rung, sizeof rung);
-  mutex_.lock();
+  table_.mutex.lock();
 }
 
 }  // namespace tenure::postgres

@@ -1,8 +1,5 @@
-// watches.hpp: the watches of a process, the connection that listens for them, and the thread that
-// calls their notices.
-//
-//   armed --- told, its time, a death, a reconnect ---> ready --- service thread ---> running
-//     '---- destroyed --------------------------------------'---> gone
+// watches.hpp: the connection that listens for the watches of a process, and the thread that calls
+// their notices. The watches themselves are in a WatchTable.
 //
 //   deaf ---- somebody watches ---------------------------> listening
 //     ^                                                         |
@@ -24,7 +21,6 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -32,14 +28,13 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <thread>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "base/annotations.hpp"
+#include "base/backoff.hpp"
 #include "base/mutex.hpp"
+#include "store/common/service_thread.hpp"
+#include "store/common/watch_table.hpp"
 #include "store/postgres/engine.hpp"
 #include "tenure/store.hpp"
 
@@ -64,50 +59,33 @@ class Watches : public std::enable_shared_from_this<Watches> {
   [[nodiscard]] std::string state();  // For people.
 
  private:
-  using Ids = std::vector<std::uint64_t>;
   using Lock = base::Mutex::Scoped;
-  struct Armed {
-    std::uint64_t id = 0;
-    WatchFor what;
-    Store::Notice notice;
-  };
   struct Change {
     Revision revision;
     std::vector<std::string> keys;
     bool anything = false;  // More keys than could be told.
   };
-  struct Watched {
-    Ids ids;
-    std::int64_t look_at = 0;  // On CLOCK_BOOTTIME; 0: at once.
-  };
-  class Handle;
   static constexpr std::size_t max_recent = 4'096;
 
-  void remove(std::uint64_t id) noexcept;
-  void link(const Armed& armed) TENURE_REQUIRES(mutex_);
-  void unlink(const Armed& armed) TENURE_REQUIRES(mutex_);
-  void make_ready(std::uint64_t id) TENURE_REQUIRES(mutex_);
-  void make_ready(const Ids& ids) TENURE_REQUIRES(mutex_);
-  [[nodiscard]] bool changed_since(const WatchFor& what) const TENURE_REQUIRES(mutex_);
-  void changed(const Change& change) TENURE_REQUIRES(mutex_);
-  void tell_all() TENURE_REQUIRES(mutex_);
-  [[nodiscard]] bool wanted() const TENURE_REQUIRES(mutex_);
+  [[nodiscard]] bool changed_since(const WatchFor& what) const TENURE_REQUIRES(table_.mutex);
+  void changed(const Change& change) TENURE_REQUIRES(table_.mutex);
+  void tell_all() TENURE_REQUIRES(table_.mutex);
+  [[nodiscard]] bool wanted() const TENURE_REQUIRES(table_.mutex);
   void wake() const noexcept;
 
   void serve();
-  void run_ready() TENURE_REQUIRES(mutex_);
-  void look_at_timers() TENURE_REQUIRES(mutex_);
+  void look_at_timers() TENURE_REQUIRES(table_.mutex);
   // These let go of the mutex meanwhile.
-  void listen() TENURE_REQUIRES(mutex_);
+  void listen() TENURE_REQUIRES(table_.mutex);
   void start_listening();
   void stop_listening();
-  void lose_connection() TENURE_REQUIRES(mutex_);
-  void hear() TENURE_REQUIRES(mutex_);
-  void probe() TENURE_REQUIRES(mutex_);
+  void lose_connection() TENURE_REQUIRES(table_.mutex);
+  void hear() TENURE_REQUIRES(table_.mutex);
+  void probe() TENURE_REQUIRES(table_.mutex);
   void put_probe_off();
-  void read_slowly() TENURE_REQUIRES(mutex_);
-  void look_at_sessions() TENURE_REQUIRES(mutex_);
-  void sleep() TENURE_REQUIRES(mutex_);
+  void read_slowly() TENURE_REQUIRES(table_.mutex);
+  void look_at_sessions() TENURE_REQUIRES(table_.mutex);
+  void sleep() TENURE_REQUIRES(table_.mutex);
 
   const std::shared_ptr<Engine> engine_;
   const std::shared_ptr<Sessions> sessions_;
@@ -116,27 +94,19 @@ class Watches : public std::enable_shared_from_this<Watches> {
   // The service thread's own.
   std::unique_ptr<Connection> connection_;
   std::int64_t retry_at_ = 0;
-  std::chrono::milliseconds pause_{0};
+  base::Backoff reconnect_{std::chrono::milliseconds{20}, std::chrono::seconds{1}};
   std::int64_t idle_since_ = 0;
   std::int64_t read_at_ = 0;
   std::int64_t probe_at_ = 0;
 
-  base::Mutex mutex_;
-  std::condition_variable_any ran_;
-  std::uint64_t last_id_ TENURE_GUARDED_BY(mutex_) = 0;
-  std::unordered_map<std::uint64_t, std::unique_ptr<Armed>> armed_ TENURE_GUARDED_BY(mutex_);
-  std::unordered_map<std::string, Ids> by_key_ TENURE_GUARDED_BY(mutex_);
-  std::unordered_set<std::uint64_t> wide_ TENURE_GUARDED_BY(mutex_);  // Of other ranges.
-  std::multimap<Instant, std::uint64_t> timers_ TENURE_GUARDED_BY(mutex_);
-  std::map<std::string, Watched, std::less<>> by_session_ TENURE_GUARDED_BY(mutex_);
-  std::deque<std::unique_ptr<Armed>> ready_ TENURE_GUARDED_BY(mutex_);
-  std::optional<Revision> known_from_ TENURE_GUARDED_BY(mutex_);
-  bool was_lost_ TENURE_GUARDED_BY(mutex_) = false;  // Everybody is told when it is back.
-  std::deque<Change> recent_ TENURE_GUARDED_BY(mutex_);
-  std::uint64_t running_ TENURE_GUARDED_BY(mutex_) = 0;
-  bool stopping_ TENURE_GUARDED_BY(mutex_) = false;
-  std::thread service_ TENURE_GUARDED_BY(mutex_);
-  std::thread::id service_id_ TENURE_GUARDED_BY(mutex_);
+  stores::WatchTable table_;
+  // When to look at a session that is watched, on CLOCK_BOOTTIME; none or 0: at once.
+  std::map<std::string, std::int64_t, std::less<>> look_at_ TENURE_GUARDED_BY(table_.mutex);
+  std::optional<Revision> known_from_ TENURE_GUARDED_BY(table_.mutex);
+  bool was_lost_ TENURE_GUARDED_BY(table_.mutex) = false;  // All are told when it is back.
+  std::deque<Change> recent_ TENURE_GUARDED_BY(table_.mutex);
+  bool stopping_ TENURE_GUARDED_BY(table_.mutex) = false;
+  stores::ServiceThread service_;
 };
 
 }  // namespace tenure::postgres

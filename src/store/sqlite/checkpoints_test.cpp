@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <semaphore>
-#include <thread>
+#include <source_location>
+
+#include "tests/kit/patience.hpp"
 
 namespace tenure::sqlite {
 namespace {
@@ -23,8 +25,8 @@ struct Log {
   ~Log() { may_move.release(100); }
 
   // Asked again until it is so: the thread tells nobody when it has done its part.
-  void await_due(int pages) {
-    while (!checkpoints.due(pages)) std::this_thread::yield();
+  void await_due(int pages, std::source_location where = std::source_location::current()) {
+    kit::until([&] { return checkpoints.due(pages); }, where);
   }
 };
 
@@ -58,7 +60,7 @@ TEST(SqliteCheckpoints, AreTriedAgainOnlyWhenALogThatCantBeMovedHasGrown) {
   for (int pages = full; pages < 2 * full; ++pages) {
     EXPECT_FALSE(log.checkpoints.due(pages));  // Nothing was moved: the rest is not short.
   }
-  while (log.moves == 0) std::this_thread::yield();
+  kit::until([&] { return log.moves != 0; });
   EXPECT_LE(log.moves, 10);
 }
 
@@ -80,7 +82,7 @@ TEST(SqliteCheckpoints, AreTheWritersOwnWhenTheLogOutgrowsTheThread) {
   Log log;  // Which does not move.
   EXPECT_FALSE(log.checkpoints.due(full));
   log.may_move.release();
-  while (log.moves == 0) std::this_thread::yield();
+  kit::until([&] { return log.moves != 0; });
   log.await_due(2 * full);
   EXPECT_FALSE(log.checkpoints.due(2 * full));
   EXPECT_TRUE(log.checkpoints.due(2 * full + 1));

@@ -1,5 +1,6 @@
 #include "store/sqlite/connection.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <ctime>
 #include <string>
@@ -161,8 +162,13 @@ Connection::Connection(const Place& place, Mode mode) : place_(place) {
   if (code != SQLITE_OK) fail(code, "open");
   sqlite3_busy_handler(database, &on_busy, this);
   sqlite3_wal_hook(database, &on_commit, this);  // In the place of SQLite's own checkpoints.
-  if (mode == Mode::relaxed) execute("PRAGMA synchronous=NORMAL");
-  if (mode == Mode::full) execute("PRAGMA synchronous=FULL");
+  if (mode != Mode::identify) use(mode);
+}
+
+void Connection::use(Mode mode) {
+  if (mode == mode_) return;
+  execute(mode == Mode::full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL");
+  mode_ = mode;
 }
 
 Connection::Statement Connection::prepare(const char* sql, bool persistent) {
@@ -231,6 +237,16 @@ int Connection::checkpoint() noexcept {
   return code == SQLITE_OK ? moved : 0;
 }
 
+void Connection::sync_log() {
+  std::ignore = ask("SELECT 1 FROM entry LIMIT 1");  // A connection opens the log when it reads.
+  sqlite3_file* log = nullptr;
+  sqlite3_file_control(database_.get(), nullptr, SQLITE_FCNTL_JOURNAL_POINTER,
+                       static_cast<void*>(&log));
+  if (log == nullptr || log->pMethods == nullptr) return;
+  const int code = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL);
+  if (code != SQLITE_OK) fail(code, "sync");
+}
+
 bool Connection::try_begin_write() {
   patient_ = false;
   const int code = sqlite3_step(statement(begin_immediate));
@@ -249,8 +265,8 @@ void Connection::begin_write() {
 
 void Connection::recall() noexcept {
   writing_ = true;
-  if (version() != version_) known_.forget();
-  known_.begin_transaction();
+  if (version() != version_) known_.clear();
+  written_.clear();
 }
 
 // It also moves when this connection commits, and with each other commit as soon as a transaction
@@ -270,7 +286,7 @@ void Connection::commit() {
 }
 
 void Connection::rollback() noexcept {
-  if (writing_) known_.forget();
+  if (writing_) known_.clear();
   writing_ = false;
   if (sqlite3_get_autocommit(database_.get()) != 0) return;
   sqlite3_exec(database_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
@@ -310,7 +326,7 @@ std::vector<Entry> Connection::read(const Range& range, Revision before) {
   while (run.step("read")) {
     const std::string_view key = bytes_column(run.get(), 0);
     if (before != Revision{} && stamp_of(key) >= before) {
-      nothing = nothing && known_.written(key);
+      nothing = nothing && std::ranges::find(written_, key) != written_.end();
       continue;
     }
     nothing = false;
@@ -322,18 +338,23 @@ std::vector<Entry> Connection::read(const Range& range, Revision before) {
                        revision_column(run.get(), 3)});
     if (range.limit != 0 && entries.size() == range.limit) break;
   }
-  if (nothing) known_.saw_nothing(range);
+  if (nothing) {
+    known_.saw_nothing(range);
+    for (const std::string& key : written_) {
+      if (range.holds(key)) known_.put(key);
+    }
+  }
   return entries;
 }
 
 void Connection::put(std::string_view key, std::string_view value, Revision revision) {
   Run{*this, upsert}.bytes(1, key).bytes(2, value).revision(3, revision).step("write");
-  known_.wrote(key);
+  wrote(key);
 }
 
 void Connection::insert(std::string_view key, std::string_view value, Revision revision) {
   if (Run{*this, add}.bytes(1, key).bytes(2, value).revision(3, revision).insert()) {
-    known_.wrote(key);
+    wrote(key);
     return;
   }
   put(key, value, revision);
@@ -341,7 +362,13 @@ void Connection::insert(std::string_view key, std::string_view value, Revision r
 
 void Connection::remove(std::string_view key) {
   Run{*this, erase}.bytes(1, key).step("write");
-  known_.removed(key);
+  known_.remove(key);
+  std::erase(written_, key);
+}
+
+void Connection::wrote(std::string_view key) {
+  known_.put(key);
+  written_.emplace_back(key);
 }
 
 void Connection::fail(int code, std::string_view doing) {

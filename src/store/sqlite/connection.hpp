@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "store/sqlite/known.hpp"
+#include "store/common/sole_writer.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::sqlite {
@@ -48,6 +48,10 @@ class Connection {
     full,      // or before it returns.
   };
   Connection(const Place& place, Mode mode);
+  // Of all connections, this one's or not. What is no longer in the log was synced before.
+  void sync_log();
+  // Outside of transactions; not from or to `identify`.
+  void use(Mode mode);
 
   // Called again and again while a lock that somebody else has is waited for.
   void when_busy(std::function<void()> call) { when_busy_ = std::move(call); }
@@ -114,6 +118,7 @@ class Connection {
 
   // Around a write transaction: what is known of before, and for the next one.
   void recall() noexcept;
+  void wrote(std::string_view key);
   [[nodiscard]] std::uint32_t version() const noexcept;
 
   static int on_busy(void* self, int times) noexcept;
@@ -121,11 +126,14 @@ class Connection {
 
   Place place_;
   std::function<void()> when_busy_;
+  Mode mode_ = Mode::identify;
   bool patient_ = true;
   bool writing_ = false;
   int log_pages_ = 0;
   std::uint32_t version_ = 0;  // As this connection's last write transaction left it.
-  Known known_;                // For write transactions only.
+  // For write transactions only, while no other connection, of whatever process, has written.
+  stores::KnownEntries known_;
+  std::vector<std::string> written_;  // By this transaction, and not removed since.
   std::unique_ptr<sqlite3, Close> database_;
   std::array<Statement, first_range + range_kinds> statements_;
 };

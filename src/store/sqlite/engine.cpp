@@ -78,7 +78,7 @@ Engine::Engine(Opened opened, std::uint32_t max_pages)
       side_(std::move(opened.side)),
       max_pages_(max_pages) {
   // The opening's own connection has no limit on pages.
-  if (max_pages_ == 0) full_ = std::move(opened.full);
+  if (max_pages_ == 0) writer_ = std::move(opened.full);
   enlist();
 }
 
@@ -88,8 +88,7 @@ Engine::~Engine() {
   checkpoints_.stop();
   {
     const Traffic::Inside inside{traffic_};
-    relaxed_.reset();
-    full_.reset();
+    writer_.reset();
     checkpointer_.reset();
     const base::Mutex::Scoped lock{pool_mutex_};
     pool_.clear();
@@ -98,7 +97,7 @@ Engine::~Engine() {
 }
 
 Instant Engine::now() const noexcept {
-  return Instant{std::chrono::nanoseconds{boot_clock_ns() + side_->header().base.load()}};
+  return Instant{std::chrono::nanoseconds{boot_ns() + side_->header().base.load()}};
 }
 
 bool Engine::intact() noexcept {
@@ -133,12 +132,13 @@ std::unique_ptr<Connection> Engine::open(Connection::Mode mode) const {
   return connection;
 }
 
+// One connection for both: another one would find all that this one knows and has cached changed by
+// a stranger.
 Connection& Engine::writer(bool full) {
-  std::unique_ptr<Connection>& connection = full ? full_ : relaxed_;
-  if (!connection) {
-    connection = open(full ? Connection::Mode::full : Connection::Mode::relaxed);
-  }
-  return *connection;
+  const auto mode = full ? Connection::Mode::full : Connection::Mode::relaxed;
+  if (!writer_) writer_ = open(mode);
+  writer_->use(mode);
+  return *writer_;
 }
 
 void Engine::write(std::span<Job*> batch) {
@@ -244,6 +244,7 @@ void Engine::change(Connection& connection, const Write& write, Revision revisio
 }
 
 void Engine::touch(std::string_view key, std::uint64_t revision) {
+  side_->log().add(key, revision);
   for (const std::size_t index : {bucket_of(key), family_of(key), every_key}) {
     side_->bucket(index).revision.store(revision);
     touched_.push_back(static_cast<std::uint32_t>(index));
@@ -298,6 +299,13 @@ Outcome Engine::read(const Txn& txn) {
   return outcome;
 }
 
+void Engine::sync() {
+  const Traffic::Inside inside{traffic_};
+  std::unique_ptr<Connection> connection = borrow();
+  connection->sync_log();
+  give_back(std::move(connection));
+}
+
 std::string Engine::ask(const char* sql) {
   const Traffic::Inside inside{traffic_};
   std::unique_ptr<Connection> connection = borrow();
@@ -326,8 +334,7 @@ void Engine::give_back(std::unique_ptr<Connection> connection) {
 
 void Engine::before_fork() noexcept {
   traffic_.pause();
-  relaxed_.reset();
-  full_.reset();
+  writer_.reset();
   checkpointer_.reset();
   const base::Mutex::Scoped lock{pool_mutex_};
   pool_.clear();

@@ -54,6 +54,8 @@ class Engine final : public ForkAware {
 
   void write(std::span<Job*> batch);
   [[nodiscard]] Outcome read(const Txn& txn);
+  // All that was committed is on the disk, relaxed commits too.
+  void sync();
   std::string ask(const char* sql);  // On a connection of its own, for facts().
 
   [[nodiscard]] SideFile& side() const noexcept { return *side_; }
@@ -99,8 +101,7 @@ class Engine final : public ForkAware {
 
   Traffic traffic_;
   // Of the thread that is in write().
-  std::unique_ptr<Connection> relaxed_;
-  std::unique_ptr<Connection> full_;
+  std::unique_ptr<Connection> writer_;
   std::vector<std::uint32_t> touched_;  // Buckets, of this batch.
   std::uint64_t given_ = 0;             // The last revision of this batch, or the one before it.
   std::string key_;                     // Of an append.

@@ -15,11 +15,11 @@ struct ForkHandlers {
   base::Mutex mutex;
   std::vector<ForkAware*> aware;
   Descriptor* descriptors = nullptr;
-  std::atomic<unsigned> generation{0};
 
   // Never destroyed: a store may outlive every static.
   static ForkHandlers& instance() {
     static auto* const handlers = [] {
+      static_cast<void>(base::fork_generation());  // Counts in a child before after_in_child runs.
       ::pthread_atfork(before, after_in_parent, after_in_child);
       return new ForkHandlers;
     }();
@@ -42,7 +42,6 @@ struct ForkHandlers {
 
   static void after_in_child() noexcept TENURE_LOCKS_A_SET {
     ForkHandlers& self = instance();
-    self.generation.fetch_add(1);
     while (Descriptor* const one = self.descriptors) {
       self.descriptors = one->next_;
       ::close(one->fd_);
@@ -53,10 +52,6 @@ struct ForkHandlers {
     self.opening.unlock();
   }
 };
-
-unsigned fork_generation() noexcept {
-  return ForkHandlers::instance().generation.load(std::memory_order_relaxed);
-}
 
 base::Mutex& opening_mutex() noexcept { return ForkHandlers::instance().opening; }
 
@@ -98,7 +93,7 @@ void ForkAware::delist() noexcept {
 }
 
 Descriptor::Descriptor(const char* path, int flags, unsigned mode) noexcept
-    : generation_(fork_generation()) {
+    : generation_(base::fork_generation()) {
   ForkHandlers& handlers = ForkHandlers::instance();
   const base::Mutex::Scoped lock{handlers.mutex};
   fd_ = ::open(path, flags | O_CLOEXEC, mode);
@@ -109,7 +104,7 @@ Descriptor::Descriptor(const char* path, int flags, unsigned mode) noexcept
 }
 
 Descriptor::~Descriptor() {
-  if (fd_ < 0 || generation_ != fork_generation()) return;
+  if (fd_ < 0 || base::forked_since(generation_)) return;
   ForkHandlers& handlers = ForkHandlers::instance();
   const base::Mutex::Scoped lock{handlers.mutex};
   (previous_ != nullptr ? previous_->next_ : handlers.descriptors) = next_;

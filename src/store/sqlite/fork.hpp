@@ -6,7 +6,7 @@
 //
 //   before              each store finishes what it is doing and closes its SQLite connections
 //   after, in parent    they are opened again when they are needed
-//   after, in child     fork_generation() is another one; every Descriptor is closed
+//   after, in child     base::forked_since() is true; every Descriptor is closed
 //
 // Thread safety: all of it. The handlers take `opening_mutex`, then their own, then each store's
 // Traffic: whoever is inside a Traffic takes neither.
@@ -15,12 +15,10 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/fork.hpp"
 #include "base/mutex.hpp"
 
 namespace tenure::sqlite {
-
-// Another number in a forked child than in its parent.
-[[nodiscard]] unsigned fork_generation() noexcept;
 
 // Held while a store is being opened, so that no child gets half of one.
 [[nodiscard]] base::Mutex& opening_mutex() noexcept;
@@ -82,7 +80,7 @@ class Descriptor {
  private:
   friend struct ForkHandlers;
   int fd_ = -1;
-  const unsigned generation_;
+  const std::uint64_t generation_;
   Descriptor* previous_ = nullptr;
   Descriptor* next_ = nullptr;
 };

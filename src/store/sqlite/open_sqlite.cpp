@@ -11,7 +11,6 @@
 #include "store/sqlite/sqlite_store.hpp"
 #include "store/sqlite/views.hpp"
 #include "store/sqlite/watches.hpp"
-#include "store/sqlite/writers.hpp"
 
 namespace tenure::sqlite {
 namespace {
@@ -55,8 +54,8 @@ std::shared_ptr<Store> open_sqlite(const std::filesystem::path& path,
   }
   Opened opened = open_files(path, options);
   const FileId id = opened.file;
-  auto store =
-      std::make_shared<SqliteStore>(std::make_shared<Engine>(std::move(opened), options.max_pages));
+  auto store = std::make_shared<SqliteStore>(
+      std::make_shared<Engine>(std::move(opened), options.max_pages), options);
   if (options.plain()) {
     auto& stores = Registry::instance().stores;
     std::erase_if(stores, [](const auto& one) { return one.second.expired(); });

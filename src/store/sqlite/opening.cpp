@@ -21,12 +21,6 @@
 namespace tenure::sqlite {
 namespace {
 
-std::int64_t clock_ns(clockid_t clock) noexcept {
-  timespec time{};
-  ::clock_gettime(clock, &time);
-  return (static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000) + time.tv_nsec;
-}
-
 // What tenure_meta records of the files and the machine.
 struct Record {
   std::uint64_t epoch = 0;
@@ -100,7 +94,7 @@ class AtGate {
 };
 
 std::int64_t clock_base(const Record& old, const std::string& boot) {
-  const std::int64_t fresh = wall_clock_ns() - boot_clock_ns();
+  const std::int64_t fresh = wall_clock_ns() - boot_ns();
   if (old.base == 0) return fresh;
   // Without a boot id it may be the same boot or not: time must not go back in either.
   if (boot.empty()) return std::max(old.base, fresh);
@@ -141,7 +135,7 @@ void remove_dead(Connection& database, const SideFile& side) {
       }
     }
     Range tickets;
-    tickets.from = "\x01";
+    tickets.from = reserved::exclusive_claims;
     tickets.to = session_prefix;
     for (const Entry& ticket : database.read(tickets, {})) {
       if (!alive.contains(member(ticket.value, "session"))) database.remove(ticket.key);
@@ -217,9 +211,11 @@ void use_log(Connection& database, const Place& place) {
 
 }  // namespace
 
-std::int64_t boot_clock_ns() noexcept { return clock_ns(CLOCK_BOOTTIME); }
-
-std::int64_t wall_clock_ns() noexcept { return clock_ns(CLOCK_REALTIME); }
+std::int64_t wall_clock_ns() noexcept {
+  timespec time{};
+  ::clock_gettime(CLOCK_REALTIME, &time);
+  return (std::int64_t{time.tv_sec} * 1'000'000'000) + time.tv_nsec;
+}
 
 void raise_epoch(Connection& full, SideFile& side) { write_epoch(full, side, recorded(full)); }
 

@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 
+#include "base/boot_clock.hpp"
 #include "store/sqlite/connection.hpp"
 #include "store/sqlite/options.hpp"
 #include "store/sqlite/side_file.hpp"
@@ -38,7 +39,7 @@ struct Opened {
 // For the writer whose count runs out: an epoch of its own transaction, at the gate.
 void raise_epoch(Connection& full, SideFile& side);
 
-[[nodiscard]] std::int64_t boot_clock_ns() noexcept;  // CLOCK_BOOTTIME
+using base::boot_ns;
 [[nodiscard]] std::int64_t wall_clock_ns() noexcept;
 
 }  // namespace tenure::sqlite

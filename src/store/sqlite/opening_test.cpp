@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <fstream>
 #include <string>
 
@@ -48,6 +49,32 @@ TEST(SqliteOpening, MakesAPrivateFileWhateverTheUmask) {
     ASSERT_EQ(::stat((directory / name).c_str(), &status), 0) << name;
     EXPECT_EQ(status.st_mode & 0777U, 0600U) << name;
   }
+}
+
+TEST(SqliteOpening, AddsTheLogToASideFileWithoutOne) {
+  const Directory directory;
+  const fs::path side = directory / "app.db-tenure";
+  Revision last;
+  {
+    const auto store = open_sqlite(directory / "app.db");
+    last = put(*store, "a", "1");
+  }
+  fs::resize_file(side, offsetof(Shared, log));
+  {
+    std::fstream file{side, std::ios::binary | std::ios::in | std::ios::out};
+    file.seekp(offsetof(Header, version));
+    file.put(1);
+  }
+  const auto store = open_sqlite(directory / "app.db");
+  EXPECT_EQ(fs::file_size(side), sizeof(Shared));
+  EXPECT_EQ(value_of(*store, "a"), "1");
+  WatchFor what;
+  what.ranges.push_back(Range::prefix("a"));
+  what.after = last;
+  conformance::Bell bell;
+  const auto watch = store->watch(what, bell.notice());
+  EXPECT_GT(put(*store, "a", "2"), last);
+  bell.wait();
 }
 
 TEST(SqliteOpening, TakesAnEmptyFileAsItIs) {
@@ -148,7 +175,7 @@ TEST(SqliteOpening, RefusesAnotherVersion) {
   std::ignore = open_sqlite(directory / "app.db");
   run_sql(directory / "app.db", "PRAGMA user_version=7; PRAGMA wal_checkpoint(TRUNCATE)");
   expect_refused(directory, directory / "app.db",
-                 "schema version 7, but this program supports version 1");
+                 "schema version 7, but this program supports version 2");
 }
 
 TEST(SqliteOpening, SaysWhenTheFileIsDamaged) {

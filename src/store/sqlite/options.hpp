@@ -1,6 +1,7 @@
 // options.hpp: how a SQLite store is opened, where the default is not what is wanted.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -21,10 +22,16 @@ struct SqliteOptions {
   std::function<std::uint64_t(const std::string& path)> file_system;  // statfs's f_type.
   // Most pages that the database may have; 0: no limit.
   std::uint32_t max_pages = 0;
+  // How often watches are checked without being rung. Longer than a test takes: a wake-up that is
+  // lost is not made up for.
+  std::chrono::nanoseconds check_every = std::chrono::seconds{1};
+  // Called when a watch is armed, before it is looked at whether it is due already.
+  std::function<void()> on_armed;
 
   // Whether two such openings of one file may share a store.
   [[nodiscard]] bool plain() const {
-    return !new_epoch && !alone && vfs.empty() && !boot && !file_system && max_pages == 0;
+    return !new_epoch && !alone && vfs.empty() && !boot && !file_system && max_pages == 0 &&
+           check_every == SqliteOptions{}.check_every && !on_armed;
   }
 };
 

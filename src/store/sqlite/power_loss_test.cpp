@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "store/sqlite/sqlite_test.hpp"
+#include "tests/kit/patience.hpp"
 
 namespace tenure::sqlite {
 namespace {
@@ -197,8 +198,27 @@ class PowerLossVfs {
 // What a process tells the one that looks at the ruins: through a file, as its memory is gone.
 struct Told {
   std::uint64_t revision = 0;
-  std::string durable;  // The last key that was written with full durability.
+  std::string durable;  // The last key that was written with full durability, or before a flush().
+  int then = 0;         // So many callbacks of apply_then have run, in order.
 };
+
+std::string then_key(int round, int i) {
+  return "t" + std::to_string(round) + "/" + std::to_string(i);
+}
+
+// Many at once; returns when about half of the callbacks have run, and the rest is under way.
+int apply_many(Store& store, int round, int many) {
+  static std::atomic<int> told = 0;
+  for (int i = 0; i < many; ++i) {
+    Txn one = txn({}, {Write::put(then_key(round, i), std::string(200, 't'))});
+    one.durability = Durability::full;
+    store.apply_then(std::move(one), [](const Outcome& outcome, const std::exception_ptr& error) {
+      if (outcome.committed && !error) ++told;
+    });
+  }
+  kit::until([&] { return told >= many / 2; });
+  return told;
+}
 
 // A run of the machine, in a process of its own that ends with the power: closing the store would
 // write on.
@@ -218,8 +238,13 @@ struct Told {
     const std::string value(random() % 3000, 'v');
     told.revision = put(*store, key, value, full ? Durability::full : Durability::relaxed).value;
     if (full) told.durable = key;
+    if (random() % 64 == 0) {
+      store->flush();
+      told.durable = key;
+    }
   }
-  std::ofstream{report} << told.revision << ' ' << told.durable << '\n';
+  told.then = apply_many(*store, round, static_cast<int>(random() % 600));
+  std::ofstream{report} << told.revision << ' ' << told.then << ' ' << told.durable << '\n';
   PowerLossVfs::instance().lose_power(random);
 }
 
@@ -246,8 +271,9 @@ TEST(SqlitePowerLoss, KeepsWhatWasDurableAndRepeatsNoRevision) {
     Told told;
     std::string key;
     std::ifstream report{directory / "report"};
-    report >> told.revision >> key;
+    report >> told.revision >> told.then >> key;
     if (!key.empty()) durable.push_back(key);
+    for (int i = 0; i < told.then; ++i) durable.push_back(then_key(round, i));
     last = std::max(last, Revision{told.revision});
     // The index of the log is in memory that a boot clears.
     std::filesystem::remove(directory / "app.db-shm");
@@ -264,6 +290,7 @@ TEST(SqlitePowerLoss, KeepsWhatWasDurableAndRepeatsNoRevision) {
     ASSERT_GT(next, last);
     last = next;
   }
+  EXPECT_FALSE(durable.empty()) << "nothing was written that had to last";
 }
 
 }  // namespace

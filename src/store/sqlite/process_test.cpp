@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "store/sqlite/sqlite_test.hpp"
+#include "tests/kit/patience.hpp"
 
 namespace tenure::sqlite {
 namespace {
@@ -45,10 +46,44 @@ struct SqliteProcess : ::testing::Test {
   }
 };
 
+// What a callback of apply_then was told is there, whenever the process is killed.
+TEST_F(SqliteProcess, AKilledProcessHasMadeWhatItsCallbacksWereTold) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random{seed};
+  for (int round = 0; round < 20; ++round) {
+    const Shared<std::atomic<int>> told;
+    Process writer{[&](const Line& line) {
+      const auto store = open_sqlite(path);
+      line.say("writes");
+      for (int i = 0;; ++i) {
+        Txn one = txn({}, {Write::put(std::to_string(round) + "/" + std::to_string(i), "")});
+        one.durability = Durability::full;
+        store->apply_then(std::move(one), [&](const Outcome& outcome, const std::exception_ptr&) {
+          if (outcome.committed) ++*told;
+        });
+        kit::until([&] { return i - told->load() < 300; });
+      }
+    }};
+    ASSERT_EQ(writer.hear(), "writes");
+    const int enough = static_cast<int>(random() % 1000);
+    kit::until([&] { return told->load() >= enough; });
+    writer.kill();
+    const int made = told->load();
+    const auto store = open_sqlite(path, alone());
+    const auto found = read(*store, Range::prefix(std::to_string(round) + "/"));
+    EXPECT_GE(found.size(), static_cast<std::size_t>(made));
+    for (int i = 0; i < made; ++i) {
+      const std::string key = std::to_string(round) + "/" + std::to_string(i);
+      ASSERT_NE(value_of(*store, key), "none") << key << " of " << made;
+    }
+  }
+}
+
 TEST_F(SqliteProcess, AKilledProcessEndsItsSession) {
   Process holder{[this](const Line& line) { hold_session(line); }};
   const std::string id = holder.hear();
-  const auto store = open_sqlite(path);
+  const auto store = open_sqlite(path, alone());  // Only the kernel tells it of a death.
   EXPECT_TRUE(store->alive(id));
   conformance::Bell bell;
   const auto watch = store->watch(death_of(id), bell.notice());
@@ -217,7 +252,7 @@ TEST_F(SqliteProcess, AWriterMayBeKilledAnywhere) {
       return 0;
     });
     const auto count = std::uniform_int_distribution<int>{1, 200}(random);
-    while (*made < count) std::this_thread::yield();
+    kit::until([&] { return *made >= count; });
     children.kill(0);
     children.kill(1);
     const auto store = open_sqlite(path);
@@ -295,7 +330,7 @@ TEST_F(SqliteProcess, TheLogBeginsAnewWhileManyReadAndWrite) {
     }
     return 0;
   });
-  while (log_beginnings(directory / "app.db-wal") < 5) std::this_thread::yield();
+  kit::until([&] { return log_beginnings(directory / "app.db-wal") >= 5; });
   enough->store(true);
   EXPECT_EQ(children.exit_statuses(), std::vector<int>(processes, 0));
 }

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cstddef>
 #include <cstring>
 #include <ctime>
 #include <system_error>
@@ -21,7 +22,9 @@ namespace tenure::sqlite {
 namespace {
 
 constexpr std::array<char, 8> magic = {'t', 'e', 'n', 'u', 'r', 'e', '\r', '\n'};
-constexpr std::uint32_t layout_version = 1;
+constexpr std::uint32_t layout_version = 2;
+constexpr std::uint32_t version_without_log = 1;
+constexpr std::size_t size_without_log = offsetof(Shared, log);
 constexpr int most_turns = 8;
 
 constexpr std::int64_t crowd_lasts_ns = 50'000'000;
@@ -175,8 +178,21 @@ void SideFile::make(const Owner& owner) {
   }
 }
 
+// Version 1 ended before the log, and is otherwise the same. Processes that still use it as such
+// log nothing, which others notice by the gaps between revisions.
+void SideFile::add_log() const {
+  Header old{};
+  if (::pread(gate_->get(), static_cast<void*>(&old), sizeof old, 0) != sizeof old) return;
+  if (old.magic != magic || old.version != version_without_log) return;
+  if (const int error = ::posix_fallocate(gate_->get(), 0, sizeof(Shared)); error != 0) {
+    refuse(path_, "can't be extended: " + text_of(error));
+  }
+}
+
 void SideFile::map() {
   struct stat status{};
+  ::fstat(gate_->get(), &status);
+  if (status.st_size == size_without_log) add_log();
   ::fstat(gate_->get(), &status);
   const auto refused = [this] {
     refuse(path_,
@@ -195,6 +211,9 @@ void SideFile::map() {
     std::memcpy(header.identity.data(), identity.data(), header.identity.size());
     header.version = layout_version;
     header.magic = magic;
+  }
+  if (header.magic == magic && header.version == version_without_log) {
+    header.version = layout_version;
   }
   if (header.magic != magic || header.version != layout_version) refused();
 }

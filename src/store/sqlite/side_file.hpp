@@ -9,7 +9,7 @@
 //   0      Header                         2^40          opening: by whoever makes or repairs
 //          Bucket[buckets]                2^40 + 1, 2   the gate: by a writer, in a crowd
 //          Doorbell[doorbells]            2^41 + slot   doorbell slots, each by its process
-//                                         2^62 + random sessions, each by its process
+//          WriteLog, since version 2      2^62 + random sessions, each by its process
 //
 // Invariants
 //   1. `last` only goes up, and is raised inside a write transaction before the revision is used.
@@ -36,6 +36,7 @@
 #include <string_view>
 
 #include "store/sqlite/fork.hpp"
+#include "store/sqlite/write_log.hpp"
 
 namespace tenure::sqlite {
 
@@ -71,6 +72,7 @@ struct Shared {
   Header header;
   std::array<Bucket, buckets> bucket;
   std::array<Doorbell, doorbells> doorbell;
+  WriteLog log;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && sizeof(Bucket) == 16 &&
               sizeof(Doorbell) == 16);
@@ -128,6 +130,7 @@ class SideFile {
   [[nodiscard]] Doorbell& doorbell(std::size_t slot) const noexcept {
     return shared_->doorbell[slot];
   }
+  [[nodiscard]] WriteLog& log() const noexcept { return shared_->log; }
   // The description that doorbell slots are locked through, and death is looked for.
   [[nodiscard]] const std::shared_ptr<Descriptor>& probe() const noexcept { return probe_; }
 
@@ -146,6 +149,7 @@ class SideFile {
   void check_owner(const Owner& owner) const;
   void open_locked(const Owner& owner);
   void make(const Owner& owner);
+  void add_log() const;
   void map();
 
   const std::filesystem::path path_;

@@ -10,9 +10,9 @@
 #include "store/session_entry.hpp"
 #include "store/sqlite/checks.hpp"
 #include "store/sqlite/engine.hpp"
+#include "store/sqlite/group_commit.hpp"
 #include "store/sqlite/views.hpp"
 #include "store/sqlite/watches.hpp"
-#include "store/sqlite/writers.hpp"
 
 namespace tenure::sqlite {
 
@@ -30,8 +30,7 @@ class SqliteStore::HeldSession final : public Session {
     if (store_->forked()) return;
     try {
       store_->apply({.guards = {}, .writes = {Write::remove(key())}, .reads = {}});
-    } catch (const Error&) {
-      return;
+    } catch (...) {  // NOLINT(bugprone-empty-catch)
     }
   }
 
@@ -56,10 +55,10 @@ class SqliteStore::HeldSession final : public Session {
   mutable std::once_flag observed_;
 };
 
-SqliteStore::SqliteStore(std::shared_ptr<Engine> engine)
-    : parts_(std::make_unique<Parts>()), generation_(fork_generation()) {
-  parts_->writers = std::make_shared<Writers>(engine);
-  parts_->watches = std::make_shared<Watches>(engine);
+SqliteStore::SqliteStore(std::shared_ptr<Engine> engine, const SqliteOptions& options)
+    : parts_(std::make_unique<Parts>()), generation_(base::fork_generation()) {
+  parts_->commits = std::make_shared<GroupCommit>(engine);
+  parts_->watches = std::make_shared<Watches>(engine, options);
   parts_->engine = std::move(engine);
 }
 
@@ -70,10 +69,10 @@ SqliteStore::~SqliteStore() {
     return;
   }
   parts_->watches->stop();
-  parts_->writers->stop();
+  parts_->commits->stop();
 }
 
-bool SqliteStore::forked() const noexcept { return generation_ != fork_generation(); }
+bool SqliteStore::forked() const noexcept { return base::forked_since(generation_); }
 
 void SqliteStore::check_forked() const {
   if (forked())
@@ -82,8 +81,8 @@ void SqliteStore::check_forked() const {
 
 Outcome SqliteStore::apply(const Txn& txn) {
   check_forked();
-  if (txn.writes.empty() && !parts_->writers->posts_pending()) return parts_->engine->read(txn);
-  return parts_->writers->apply(txn);
+  if (txn.writes.empty() && !parts_->commits->posts_pending()) return parts_->engine->read(txn);
+  return parts_->commits->apply(txn);
 }
 
 void SqliteStore::post(Txn txn, Posted done) noexcept {
@@ -91,15 +90,31 @@ void SqliteStore::post(Txn txn, Posted done) noexcept {
   const Posted failed = done;
   try {
     check_forked();
-    parts_->writers->post(std::move(txn), std::move(done));
+    parts_->commits->post(std::move(txn), std::move(done));
   } catch (...) {
     if (failed) failed({}, std::current_exception());
   }
 }
 
+void SqliteStore::apply_then(Txn txn, Posted done) noexcept {
+  const Posted failed = done;
+  try {
+    check_forked();
+    parts_->commits->apply_then(std::move(txn), std::move(done));
+  } catch (...) {
+    if (failed) failed({}, std::current_exception());
+  }
+}
+
+void SqliteStore::flush() {
+  check_forked();
+  parts_->commits->wait_for_all();
+  parts_->engine->sync();
+}
+
 std::unique_ptr<Watch> SqliteStore::watch(WatchFor what, Notice notice) {
   check_forked();
-  return parts_->watches->add(std::move(what), std::move(notice), shared_from_this());
+  return parts_->watches->add(what, std::move(notice), shared_from_this());
 }
 
 std::unique_ptr<Session> SqliteStore::open_session(const SessionOptions& options) {
@@ -137,5 +152,7 @@ Instant SqliteStore::now() {
   check_forked();
   return parts_->engine->now();
 }
+
+Instant SqliteStore::latest_now() noexcept { return parts_->engine->now(); }
 
 }  // namespace tenure::sqlite

@@ -27,23 +27,26 @@
 namespace tenure::sqlite {
 
 class Engine;
-class Writers;
+class GroupCommit;
 class Watches;
 
 class SqliteStore final : public Store, public std::enable_shared_from_this<SqliteStore> {
  public:
   // By open_sqlite.
-  explicit SqliteStore(std::shared_ptr<Engine> engine);
+  SqliteStore(std::shared_ptr<Engine> engine, const SqliteOptions& options);
   SqliteStore(const SqliteStore&) = delete;
   SqliteStore& operator=(const SqliteStore&) = delete;
   ~SqliteStore() override;
 
   Outcome apply(const Txn& txn) override;
   void post(Txn txn, Posted done) noexcept override;
+  void apply_then(Txn txn, Posted done) noexcept override;
+  void flush() override;
   [[nodiscard]] std::unique_ptr<Watch> watch(WatchFor what, Notice notice) override;
   [[nodiscard]] std::unique_ptr<Session> open_session(const SessionOptions& options) override;
   [[nodiscard]] bool alive(std::string_view session) override;
   [[nodiscard]] Instant now() override;
+  [[nodiscard]] Instant latest_now() noexcept override;
   [[nodiscard]] std::vector<Fact> facts() override;
 
   [[nodiscard]] bool forked() const noexcept;
@@ -53,13 +56,13 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
   class HeldSession;
   struct Parts {
     std::shared_ptr<Engine> engine;
-    std::shared_ptr<Writers> writers;
+    std::shared_ptr<GroupCommit> commits;
     std::shared_ptr<Watches> watches;
   };
   void check_forked() const;
 
   std::unique_ptr<Parts> parts_;
-  const unsigned generation_;
+  const std::uint64_t generation_;
 };
 
 // Makes the file where there is none. Throws StoreError. Two openings of one file by one process

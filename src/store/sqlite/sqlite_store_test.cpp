@@ -10,8 +10,10 @@
 #include <thread>
 #include <vector>
 
+#include "store/sqlite/engine.hpp"
 #include "store/sqlite/side_file.hpp"
 #include "store/sqlite/sqlite_test.hpp"
+#include "tests/kit/patience.hpp"
 
 namespace tenure::sqlite {
 namespace {
@@ -61,6 +63,34 @@ TEST(SqliteStore, KeepsWhatWasWritten) {
   const auto store = open_sqlite(directory / "app.db");
   EXPECT_EQ(value_of(*store, "a"), "1");
   EXPECT_GT(put(*store, "b"), last);
+}
+
+// What the log of written keys does not have in full is told all the same: a key that is too long
+// for it, and the first of more keys than it holds.
+TEST(SqliteStore, AWatchDoesNotMissWhatTheLogLacks) {
+  const Directory directory;
+  const auto store = open_sqlite(directory / "app.db", alone());
+  const auto other = open_sqlite(directory / "app.db", alone());
+  Txn many = txn({}, {});
+  for (std::size_t i = 0; i < 3 * WriteLog::slots; ++i) {
+    many.writes.push_back(Write::put("n/" + std::to_string(10'000 + i), ""));
+  }
+  const Txn long_key = txn({}, {Write::put("l/" + std::string(2 * WriteLog::max_key, 'x'), "")});
+  for (const auto& [change, range] :
+       {std::pair{long_key, Range::prefix("l/x")}, std::pair{many, Range::key("n/10000")}}) {
+    for (Store* const writer : {store.get(), other.get()}) {
+      WatchFor what;
+      what.ranges.push_back(range);
+      what.after = store->apply({}).revision;
+      conformance::Bell later;
+      const auto armed = store->watch(what, later.notice());
+      writer->apply(change);
+      later.wait();
+      conformance::Bell before;
+      const auto late = store->watch(what, before.notice());
+      before.wait();
+    }
+  }
 }
 
 TEST(SqliteStore, ThreadsShareCommits) {
@@ -167,6 +197,37 @@ std::uint32_t rings(const Directory& directory) {
   return side.doorbell(0).word.load();
 }
 
+// In its first round the thread of the watches arms and checks all of them.
+void await_first_round(Store& store) {
+  conformance::Bell bell;
+  WatchFor now;
+  now.until = store.now();
+  const auto watch = store.watch(now, bell.notice());
+  bell.wait();
+}
+
+// By a commit of the same bucket that is still under way: nothing is due yet, and the commit rings
+// once more when it is made.
+TEST(SqliteStore, AWatchThatWasRungTooEarlyIsArmedAgain) {
+  const Directory directory;
+  const auto store = open_sqlite(directory / "app.db", alone());
+  WatchFor what;
+  what.ranges.push_back(Range::key("a"));
+  what.after = put(*store, "a");
+  conformance::Bell bell;
+  await_first_round(*store);
+  const auto watch = store->watch(what, bell.notice());
+  SideFile side{directory / "app.db-tenure", {.uid = ::getuid(), .gid = ::getgid()}};
+  side.done();
+  auto& bucket = side.bucket(bucket_of("a"));
+  bucket.revision.store(what.after.value + 1000);
+  bucket.bits.store(0);
+  ring_doorbell(side.doorbell(0), std::uint64_t{1} << bucket_of("a") % 64);
+  kit::until([&] { return bucket.bits.load() != 0; });
+  put(*store, "a");
+  bell.wait();
+}
+
 TEST(SqliteStore, AWriteWakesItsOwnProcessOnlyForWhatItWatches) {
   const Directory directory;
   const auto store = open_sqlite(directory / "app.db");
@@ -185,6 +246,26 @@ TEST(SqliteStore, AWriteWakesItsOwnProcessOnlyForWhatItWatches) {
   EXPECT_GT(rings(directory), before);
 }
 
+// Between the two parts of arming a watch: one of them must see it, or nothing makes up for it.
+TEST(SqliteStore, ACommitWhileAWatchIsArmedIsTold) {
+  const Directory directory;
+  const auto other = open_sqlite(directory / "app.db", alone());
+  SqliteOptions options = alone();
+  bool meanwhile = false;
+  options.on_armed = [&] {
+    if (meanwhile) put(*other, "a");
+  };
+  const auto store = open_sqlite(directory / "app.db", options);
+  await_first_round(*store);
+  meanwhile = true;
+  WatchFor what;
+  what.ranges.push_back(Range::key("a"));
+  what.after = put(*store, "a");
+  conformance::Bell bell;
+  const auto watch = store->watch(what, bell.notice());
+  bell.wait();
+}
+
 TEST(SqliteStore, TellsTheDoctor) {
   const Directory directory;
   const auto store = open_sqlite(directory / "app.db");
@@ -193,7 +274,7 @@ TEST(SqliteStore, TellsTheDoctor) {
   for (const auto& [name, value] : store->facts()) facts[name] = value;
   EXPECT_EQ(facts["kind"], "sqlite");
   EXPECT_EQ(facts["path"], (directory / "app.db").string());
-  EXPECT_EQ(facts["schema"], "1");
+  EXPECT_EQ(facts["schema"], "2");
   EXPECT_EQ(facts["journal"], "wal");
   EXPECT_EQ(facts["permissions"], "0600");
   EXPECT_EQ(facts["sessions"], "1");

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -40,10 +41,12 @@ class Directory : public kit::TemporaryDirectory {
   }
 };
 
-// A handle of its own, as another process would have.
+// A handle of its own, as another process would have. Its watches are checked only when they are
+// rung: the check of once a second would hide a wake-up that was lost.
 inline SqliteOptions alone() {
   SqliteOptions options;
   options.alone = true;
+  options.check_every = std::chrono::hours{24};
   return options;
 }
 

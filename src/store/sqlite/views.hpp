@@ -11,13 +11,14 @@
 // NS are nanoseconds since 1970 by the store's clock. Whether a session lives only the kernel
 // knows, so a ticket that a dead process left counts here until somebody removes it.
 //
-// A database keeps the views it was made with: a change needs a new schema version.
+// A database keeps the views it was made with: a change needs a new schema version. So does a
+// change of the keys of tickets (space/stored/keys.hpp). 2: the path before the group in them.
 #pragma once
 
 namespace tenure::sqlite {
 
 inline constexpr unsigned application_id = 0x544e5552;  // "TNUR"
-inline constexpr unsigned schema_version = 1;
+inline constexpr unsigned schema_version = 2;
 
 inline constexpr const char* schema_sql = R"sql(
 CREATE TABLE entry(

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <ctime>
+#include <system_error>
 #include <utility>
 
 #include "store/sqlite/watches.hpp"
@@ -45,9 +46,9 @@ void Watches::take_slot() {
 }
 
 void Watches::start() {
-  if (service_.joinable() || stopping_) return;
+  if (service_.started() || stopping_) return;
   take_slot();
-  service_ = stores::quiet_thread([self = shared_from_this()] { self->serve(); });
+  service_.start([self = shared_from_this()] { self->serve(); });
   if (slot_shared_) return;  // A ring may be for another process too.
   engine_->own_doorbell(slot_, [weak = weak_from_this()](std::size_t bucket) {
     if (const auto self = weak.lock()) self->rung_here(bucket);
@@ -58,16 +59,15 @@ void Watches::wake() noexcept { ring_doorbell(engine_->side().doorbell(slot_), 0
 
 void Watches::serve() {
   Doorbell& bell = engine_->side().doorbell(slot_);
-  Lock lock{mutex_};
-  service_id_ = std::this_thread::get_id();
+  Lock lock{table_.mutex};
   while (!stopping_) {
     const std::uint32_t seen = bell.word.load();
     const std::uint64_t summary = bell.summary.exchange(0);
-    look(slot_shared_ ? ~std::uint64_t{0} : summary);
-    look_at_timers();
-    if (boot_clock_ns() >= next_check_) check_all();
-    if (!ready_.empty()) {
-      run_ready();
+    rung_for(slot_shared_ ? ~std::uint64_t{0} : summary);
+    if (table_.next_time()) table_.reached(engine_->now());
+    if (boot_ns() >= next_check_) check_all();
+    if (table_.any_ready()) {
+      table_.run_next();
       continue;
     }
     const std::int64_t nap = nap_ns();
@@ -79,83 +79,83 @@ void Watches::serve() {
   unlock_byte(engine_->side().probe()->get(), slot_byte(slot_));
 }
 
-void Watches::run_ready() {
-  const std::unique_ptr<Armed> next = std::move(ready_.front());
-  ready_.pop_front();
-  running_ = next->id;
-  mutex_.unlock();
-  next->notice();
-  next->notice = nullptr;  // What it captured may take the watch back: that must not wait for us.
-  mutex_.lock();
-  running_ = 0;
-  ran_.notify_all();
-}
-
-void Watches::look(std::uint64_t summary) {
-  Ids found;
+void Watches::rung_for(std::uint64_t summary) {
+  if (summary == 0) return;
   for (; summary != 0; summary &= summary - 1) {
-    for (const auto& [bucket, ids] : by_bucket_[static_cast<unsigned>(std::countr_zero(summary))]) {
-      look_at(bucket, ids, found);
-    }
+    const auto group = static_cast<std::size_t>(std::countr_zero(summary));
+    for (const auto& [bucket, count] : watched_[group]) arm_bucket(bucket);
   }
-  for (const std::uint64_t id : found) make_ready(id);
-}
-
-void Watches::look_at(std::uint32_t bucket, const Ids& ids, Ids& found) {
-  arm_bucket(bucket);
-  for (const std::uint64_t id : ids) {
-    if (due(*armed_.at(id))) found.push_back(id);
-  }
+  read_log();
 }
 
 void Watches::rung_here(std::size_t bucket) noexcept {
   {
-    const Lock lock{mutex_};
-    const auto& group = by_bucket_[bucket % 64];
-    const auto at = group.find(static_cast<std::uint32_t>(bucket));
-    if (at == group.end()) return;
-    Ids found;
-    look_at(at->first, at->second, found);
-    if (found.empty()) return;
-    for (const std::uint64_t id : found) make_ready(id);
+    const Lock lock{table_.mutex};
+    if (!watched_[bucket % 64].contains(static_cast<std::uint32_t>(bucket))) return;
+    arm_bucket(bucket);
+    read_log();
+    if (!table_.any_ready()) return;
   }
   wake();
 }
 
-void Watches::look_at_timers() {
-  if (timers_.empty()) return;
-  const Instant now = engine_->now();
-  while (!timers_.empty() && timers_.begin()->first <= now) make_ready(timers_.begin()->second);
+void Watches::read_log() {
+  const SideFile& side = engine_->side();
+  const WriteLog& log = side.log();
+  // In this order: each revision up to `settled` is in the log by then.
+  const std::uint64_t settled = side.header().settled.load();
+  const std::uint64_t count = log.count();
+  const bool doubted = doubted_ > seen_;
+  bool complete = true;
+  for (; log_read_ < count; ++log_read_) {
+    const auto entry = log.at(log_read_);
+    if (!entry) {  // Overwritten: on from the middle of the ring, which lasts for a while.
+      complete = false;
+      log_read_ = std::max(log_read_, log.count() - (WriteLog::slots / 2)) - 1;
+      continue;
+    }
+    if (entry->revision > settled) break;
+    complete = complete && entry->whole && entry->revision <= seen_ + 1;
+    seen_ = std::max(seen_, entry->revision);
+    if (entry->whole) table_.changed(entry->key, Revision{entry->revision});
+  }
+  complete = complete && settled <= seen_;
+  seen_ = std::max(seen_, settled);
+  if (!complete) doubted_ = side.header().last.load();
+  if (!complete || doubted) {
+    table_.due_if([&](const WatchFor& what) { return written_in_buckets(what, 0, settled); });
+  }
 }
 
 // Without being rung: a writer may have died between its commit and the bell.
 void Watches::check_all() {
-  next_check_ = boot_clock_ns() + second_ns;
+  next_check_ = boot_ns() + check_every_.count();
   std::erase_if(observed_, [](const auto& one) { return one.expired(); });
-  const bool idle = armed_.empty() && observed_.empty();
+  const bool idle = !table_.any_armed() && observed_.empty();
   idle_checks_ = idle ? idle_checks_ + 1 : 0;
   if (idle) return;
   if (!lost_ && !engine_->intact()) declare_lost();
-  Ids found;
-  const SideFile& side = engine_->side();
-  for (const auto& [id, armed] : armed_) {
-    bool ready = lost_ || due(*armed);
-    for (const std::uint32_t bucket : armed->buckets) {
-      arm_bucket(bucket);
-      const std::uint64_t revision = side.bucket(bucket).revision.load();
-      if (revision <= armed->what.after.value) continue;
-      // A commit takes no second, so whoever was to settle this is dead.
-      ready = ready || armed->unsettled == revision;
-      armed->unsettled = revision;
-    }
-    if (ready) found.push_back(id);
+  if (lost_) table_.all_due();
+  for (const auto& group : watched_) {
+    for (const auto& [bucket, count] : group) arm_bucket(bucket);
   }
-  for (const auto& [session, ids] : by_session_) {
+  read_log();
+  check_unsettled();
+  for (const std::string& session : table_.sessions()) {
     const auto byte = session_byte(session);
-    if (byte && write_locked(side.probe()->get(), *byte)) continue;
-    found.insert(found.end(), ids.begin(), ids.end());
+    if (!byte || !write_locked(engine_->side().probe()->get(), *byte)) table_.died(session);
   }
-  for (const std::uint64_t id : found) make_ready(id);
+}
+
+// Of what the last check found unsettled already the writer is dead, or its disk slow. Where it has
+// committed, nobody else may ever settle it.
+void Watches::check_unsettled() {
+  const SideFile& side = engine_->side();
+  const std::uint64_t last = side.header().last.load();
+  const std::uint64_t suspect = std::exchange(unsettled_, last);
+  const std::uint64_t settled = side.header().settled.load();
+  if (suspect <= settled) return;
+  table_.due_if([&](const WatchFor& what) { return written_in_buckets(what, settled, suspect); });
 }
 
 // Stop callbacks are the program's own code: they get a thread, and hold up nobody's notices.
@@ -167,21 +167,28 @@ void Watches::declare_lost() {
   }
   observed_.clear();
   if (lost.empty()) return;
-  stores::quiet_thread([lost = std::move(lost)] {
+  const auto tell = [lost = std::move(lost)] {
     for (const auto& source : lost) source->request_stop();
-  }).detach();
+  };
+  try {
+    tellers_.run(tell);
+  } catch (const std::system_error&) {  // No thread can be started: then here.
+    table_.mutex.unlock();
+    tell();
+    table_.mutex.lock();
+  }
 }
 
 std::int64_t Watches::nap_ns() {
   const Instant now = engine_->now();
-  std::int64_t nap = next_check_ - boot_clock_ns();
-  const bool deep = armed_.empty() && observed_.empty() && idle_checks_ > max_idle_checks;
+  std::int64_t nap = next_check_ - boot_ns();
+  const bool deep = !table_.any_armed() && observed_.empty() && idle_checks_ > max_idle_checks;
   if (deep) {
     planned_ = Instant::max();
     return -1;
   }
-  if (!timers_.empty()) {
-    nap = std::min(nap, detail::saturating_sub(timers_.begin()->first, now).count());
+  if (const auto first = table_.next_time()) {
+    nap = std::min(nap, detail::saturating_sub(*first, now).count());
   }
   nap = std::max<std::int64_t>(nap, 0);
   planned_ = detail::saturating_add(now, std::chrono::nanoseconds{nap});

@@ -1,6 +1,7 @@
 #include "store/sqlite/watches.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "store/threads.hpp"
@@ -17,13 +18,11 @@ std::vector<std::uint32_t> buckets_of(const std::vector<Range>& ranges) {
     found.push_back(static_cast<std::uint32_t>(bucket));
   };
   for (const Range& range : ranges) {
-    const bool one_key = range.to.size() == range.from.size() + 1 && range.to.back() == '\0' &&
-                         range.to.starts_with(range.from);
     const std::size_t first = family_of(range.from);
     // A single byte is an end that its own family does not reach into.
     const std::size_t last =
         range.to.empty() ? every_key - 1 : family_of(range.to) - (range.to.size() == 1 ? 1 : 0);
-    if (one_key) {
+    if (stores::is_one_key(range)) {
       add(bucket_of(range.from));
     } else if (!range.to.empty() && range.to <= range.from) {
       continue;  // Nothing is in it.
@@ -39,63 +38,44 @@ std::vector<std::uint32_t> buckets_of(const std::vector<Range>& ranges) {
   return found;
 }
 
-void drop(std::vector<std::uint64_t>& ids, std::uint64_t id) {
-  const auto at = std::ranges::find(ids, id);
-  if (at == ids.end()) return;
-  *at = ids.back();
-  ids.pop_back();
-}
-
 }  // namespace
 
-class Watches::Handle final : public Watch {
- public:
-  Handle(std::shared_ptr<Watches> watches, std::uint64_t id, std::shared_ptr<Store> keep)
-      : keep_(std::move(keep)), watches_(std::move(watches)), id_(id) {}
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-  ~Handle() override {
-    // In a forked child it is the parent's table. Its store, which is kept here, does not free it.
-    if (generation_ == fork_generation()) watches_->remove(id_);
-  }
+Watches::Watches(std::shared_ptr<Engine> engine, const SqliteOptions& options)
+    : engine_(std::move(engine)),
+      check_every_(options.check_every),
+      on_armed_(options.on_armed),
+      table_([this](const WatchFor& what, bool armed)
+                 TENURE_REQUIRES(table_.mutex) { count_buckets(what, armed); }) {
+  const Lock lock{owner_->mutex};
+  owner_->watches = this;
+}
 
- private:
-  const std::shared_ptr<Store> keep_;
-  const std::shared_ptr<Watches> watches_;
-  const std::uint64_t id_;
-  const unsigned generation_ = fork_generation();
-};
-
-std::unique_ptr<Watch> Watches::add(WatchFor what, Store::Notice notice,
+std::unique_ptr<Watch> Watches::add(const WatchFor& what, Store::Notice notice,
                                     std::shared_ptr<Store> keep) {
-  auto armed = std::make_unique<Armed>();
-  armed->what = std::move(what);
-  armed->notice = std::move(notice);
-  armed->buckets = buckets_of(armed->what.ranges);
-  const Lock lock{mutex_};
+  const Lock lock{table_.mutex};
   start();
-  const std::uint64_t id = ++last_id_;
-  armed->id = id;
-  auto handle = std::make_unique<Handle>(shared_from_this(), id, std::move(keep));
-  Armed& added = *armed_.emplace(id, std::move(armed)).first->second;
-  link(added);
-  for (const std::uint32_t bucket : added.buckets) arm_bucket(bucket);
-  const bool now = lost_ || due(added) || (added.what.until && *added.what.until <= engine_->now());
-  bool must_wake = now || idle_checks_ > max_idle_checks;
-  if (!now && added.what.until && *added.what.until < planned_) must_wake = true;
+  read_log();  // For the watches so far: what is older than this one is looked for below.
+  const auto id = table_.add(what, std::move(notice));
+  if (on_armed_) on_armed_();
+  // After its bits are set, or a commit in between would not ring. A commit that is under way may
+  // stand in a bucket for an earlier one that is settled: the log has both.
+  const bool written = written_in_buckets(what, 0, this_apply.value);
+  const bool now =
+      lost_ || (written && in_log(what)) || (what.until && *what.until <= engine_->now());
+  bool must_wake = idle_checks_ > max_idle_checks || (what.until && *what.until < planned_);
   idle_checks_ = 0;
   if (now) {
-    make_ready(id);
-  } else if (!added.what.session.empty()) {
-    await_death(added.what.session);
-    must_wake = must_wake || !ready_.empty();
+    table_.due(id);
+  } else if (!what.session.empty()) {
+    await_death(what.session);
   }
+  must_wake = must_wake || table_.any_ready();
   if (must_wake) wake();
-  return handle;
+  return stores::WatchTable::handle({shared_from_this(), &table_}, id, std::move(keep));
 }
 
 void Watches::observe(std::weak_ptr<std::stop_source> lost) {
-  const Lock lock{mutex_};
+  const Lock lock{table_.mutex};
   std::erase_if(observed_, [](const auto& one) { return one.expired(); });
   observed_.push_back(std::move(lost));
   start();
@@ -103,88 +83,65 @@ void Watches::observe(std::weak_ptr<std::stop_source> lost) {
   if (std::exchange(idle_checks_, 0) > max_idle_checks) wake();
 }
 
-void Watches::remove(std::uint64_t id) noexcept {
-  std::unique_ptr<Armed> gone;  // Destroyed when the mutex is free.
-  Lock lock{mutex_};
-  const auto at = armed_.find(id);
-  if (at != armed_.end()) {
-    unlink(*at->second);
-    gone = std::move(at->second);
-    armed_.erase(at);
-  } else if (const auto due =
-                 std::ranges::find(ready_, id, [](const auto& one) { return one->id; });
-             due != ready_.end()) {
-    gone = std::move(*due);
-    ready_.erase(due);
-  } else if (service_id_ != std::this_thread::get_id()) {
-    while (running_ == id) ran_.wait(lock);
+void Watches::count_buckets(const WatchFor& what, bool armed) {
+  for (const std::uint32_t bucket : buckets_of(what.ranges)) {
+    auto& group = watched_[bucket % 64];
+    if (armed) {
+      ++group[bucket];
+      arm_bucket(bucket);
+    } else if (--group.at(bucket) == 0) {
+      group.erase(bucket);
+    }
   }
-  lock.unlock();
-}
-
-void Watches::link(Armed& armed) {
-  for (const std::uint32_t bucket : armed.buckets) {
-    by_bucket_[bucket % 64][bucket].push_back(armed.id);
-  }
-  if (armed.what.until) timers_.emplace(*armed.what.until, armed.id);
-  if (!armed.what.session.empty()) by_session_[armed.what.session].push_back(armed.id);
-}
-
-void Watches::unlink(const Armed& armed) {
-  for (const std::uint32_t bucket : armed.buckets) {
-    auto& group = by_bucket_[bucket % 64];
-    const auto at = group.find(bucket);
-    drop(at->second, armed.id);
-    if (at->second.empty()) group.erase(at);
-  }
-  if (armed.what.until) {
-    const auto [begin, end] = timers_.equal_range(*armed.what.until);
-    const auto at =
-        std::find_if(begin, end, [&](const auto& one) { return one.second == armed.id; });
-    if (at != end) timers_.erase(at);
-  }
-  if (const auto at = by_session_.find(armed.what.session); at != by_session_.end()) {
-    drop(at->second, armed.id);
-    if (at->second.empty()) by_session_.erase(at);
-  }
-}
-
-void Watches::make_ready(std::uint64_t id) {
-  const auto at = armed_.find(id);
-  if (at == armed_.end()) return;
-  unlink(*at->second);
-  ready_.push_back(std::move(at->second));
-  armed_.erase(at);
 }
 
 void Watches::arm_bucket(std::size_t bucket) const noexcept {
   engine_->side().bucket(bucket).bits.fetch_or(std::uint64_t{1} << slot_ % 64);
 }
 
-// After its bits are set, or a commit in between would not ring.
-bool Watches::due(const Armed& armed) const noexcept {
-  const SideFile& side = engine_->side();
-  return std::ranges::any_of(armed.buckets, [&](std::uint32_t bucket) {
-    const std::uint64_t revision = side.bucket(bucket).revision.load();
-    return revision > armed.what.after.value && revision <= side.header().settled.load();
+bool Watches::written_in_buckets(const WatchFor& what, std::uint64_t after,
+                                 std::uint64_t last) const {
+  return std::ranges::any_of(buckets_of(what.ranges), [&](std::uint32_t bucket) {
+    const std::uint64_t revision = engine_->side().bucket(bucket).revision.load();
+    return revision > std::max(after, what.after.value) && revision <= last;
   });
+}
+
+// Whether a key of a range was written after `after`, as far as the log goes back; true if it does
+// not go back so far. What is not settled rings later.
+bool Watches::in_log(const WatchFor& what) const {
+  const SideFile& side = engine_->side();
+  const std::uint64_t settled = side.header().settled.load();
+  const std::uint64_t after = what.after.value;
+  std::uint64_t next = settled + 1;  // Revisions from here on are accounted for.
+  for (std::uint64_t index = side.log().count(); index > 0;) {
+    const auto entry = side.log().at(--index);
+    if (!entry) return true;
+    if (entry->revision > settled) continue;
+    if (entry->revision <= after) return next > after + 1;
+    if (entry->revision + 1 < next || !entry->whole) return true;
+    next = entry->revision;
+    const auto holds = [&](const Range& range) { return range.holds(entry->key); };
+    if (std::ranges::any_of(what.ranges, holds)) return true;
+  }
+  return true;
 }
 
 void Watches::await_death(const std::string& session) {
   const auto byte = session_byte(session);
   const std::shared_ptr<Descriptor>& probe = engine_->side().probe();
   if (!byte || !write_locked(probe->get(), *byte)) {
-    const Ids ids = by_session_[session];
-    for (const std::uint64_t id : ids) make_ready(id);
+    table_.died(session);
     return;
   }
   if (!awaited_.insert(session).second) return;
   try {
-    stores::quiet_thread([weak = weak_from_this(), probe, session, byte = *byte] {
+    stores::quiet_thread([owner = owner_, probe, session, byte = *byte] {
       // On an error the check of once a second remains.
       if (lock_byte(probe->get(), LockType::read, byte, true) != 0) return;
       unlock_byte(probe->get(), byte);
-      if (const auto self = weak.lock()) self->session_ended(session);
+      const Lock lock{owner->mutex};
+      if (owner->watches != nullptr) owner->watches->session_ended(session);
     }).detach();
   } catch (const std::system_error&) {
     awaited_.erase(session);
@@ -193,37 +150,26 @@ void Watches::await_death(const std::string& session) {
 
 void Watches::session_ended(const std::string& session) {
   {
-    const Lock lock{mutex_};
+    const Lock lock{table_.mutex};
     awaited_.erase(session);
-    const auto at = by_session_.find(session);
-    if (at == by_session_.end() || stopping_) return;
-    const Ids ids = at->second;
-    for (const std::uint64_t id : ids) make_ready(id);
+    if (stopping_ || !table_.watches(session)) return;
+    table_.died(session);
   }
   wake();
 }
 
 void Watches::stop() {
-  std::unordered_map<std::uint64_t, std::unique_ptr<Armed>> armed;
-  std::deque<std::unique_ptr<Armed>> ready;
-  std::thread service;
   {
-    const Lock lock{mutex_};
+    const Lock lock{owner_->mutex};
+    owner_->watches = nullptr;
+  }
+  {
+    const Lock lock{table_.mutex};
     stopping_ = true;
-    for (auto& group : by_bucket_) group.clear();
-    timers_.clear();
-    by_session_.clear();
-    armed.swap(armed_);
-    ready.swap(ready_);
-    service = std::move(service_);
   }
-  if (!service.joinable()) return;
-  wake();
-  if (service.get_id() == std::this_thread::get_id()) {
-    service.detach();
-  } else {
-    service.join();
-  }
+  table_.clear();
+  if (service_.started()) wake();
+  service_.end();
 }
 
 }  // namespace tenure::sqlite

@@ -1,51 +1,57 @@
-// watches.hpp: the watches of a process, and the thread that calls their notices.
-//
-//   armed --- rung, its time, a death, or once a second ---> ready --- service thread ---> running
-//     '---- destroyed ------------------------------------------'---> gone
+// watches.hpp: how the watches of a process learn what all processes write, and the thread that
+// calls their notices. The watches themselves are in a WatchTable.
 //
 // A watch of one key hangs on the bucket of its hash, a wider one on the buckets of first bytes, or
-// on the one of all keys. It is due when a bucket of its has a revision r with after < r <=
-// settled. Where r is behind `settled` the commit is still under way: the watch stays, its bit is
-// set, and the commit rings. Nothing is read from the database, so a key that is absent and stays
-// so costs no notice; other keys of the bucket cost one for no reason.
+// on the one of all keys: those decide which processes a commit rings. A process that is rung reads
+// the log of written keys from where it was, and tells the watches of those keys. An entry of the
+// log counts once its revision is settled: until then the commit is under way, and rings.
 //
-// Whoever rings has taken all bits of the bucket, so a watch that is not due sets its bit again.
-// Once a second everything is looked at without being rung: a writer may have died before ringing,
-// or the files may have been replaced, in which case every watch is due and sessions are lost.
+// Where the log does not have it all (it was overwritten, a key is too long, another version of
+// Tenure writes), buckets decide as well: a watch is due when a bucket of its has a revision r with
+// after < r <= settled. Other keys of the bucket then cost a notice for no reason. Nothing is read
+// from the database in either case.
+//
+// Whoever rings has taken all bits of the bucket, so a process that still watches it sets its bit
+// again. Once a second everything is looked at without being rung: a writer may have died before
+// ringing, or the files may have been replaced, in which case every watch is due and sessions are
+// lost.
 //
 // A death is waited for by one thread a session, blocked in the kernel on the session's byte. It
-// can't be stopped, so it shares nothing but the description, and may outlive the store.
+// can't be stopped and may outlive the store, so all it owns is the description. stop() takes the
+// watches away from it: a thread that wakes later returns at once and touches nothing.
 //
 // Thread safety: all of it. Notices are called and destroyed with the mutex free.
 #pragma once
 
 #include <array>
-#include <condition_variable>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <map>
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "base/annotations.hpp"
 #include "base/mutex.hpp"
+#include "base/thread_group.hpp"
+#include "store/common/service_thread.hpp"
+#include "store/common/watch_table.hpp"
 #include "store/sqlite/engine.hpp"
+#include "store/sqlite/options.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::sqlite {
 
 class Watches : public std::enable_shared_from_this<Watches> {
  public:
-  explicit Watches(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {}
+  Watches(std::shared_ptr<Engine> engine, const SqliteOptions& options);
 
   // `keep` lives as long as the handle.
-  [[nodiscard]] std::unique_ptr<Watch> add(WatchFor what, Store::Notice notice,
+  [[nodiscard]] std::unique_ptr<Watch> add(const WatchFor& what, Store::Notice notice,
                                            std::shared_ptr<Store> keep);
   // Is stopped, on a thread of its own, when the store can't vouch for its sessions any more.
   void observe(std::weak_ptr<std::stop_source> lost);
@@ -53,65 +59,64 @@ class Watches : public std::enable_shared_from_this<Watches> {
   void stop();
 
  private:
-  struct Armed {
-    std::uint64_t id = 0;
-    WatchFor what;
-    Store::Notice notice;
-    std::vector<std::uint32_t> buckets;
-    std::uint64_t unsettled = 0;  // What the last check of once a second found ahead of `settled`.
-  };
-  class Handle;
   using Lock = base::Mutex::Scoped;
-  using Ids = std::vector<std::uint64_t>;
   // With nothing to watch, so many more checks; then the thread sleeps until it is rung.
   static constexpr int max_idle_checks = 3;
 
-  void remove(std::uint64_t id) noexcept;
-  void start() TENURE_REQUIRES(mutex_);
-  void link(Armed& armed) TENURE_REQUIRES(mutex_);
-  void unlink(const Armed& armed) TENURE_REQUIRES(mutex_);
-  void make_ready(std::uint64_t id) TENURE_REQUIRES(mutex_);
-  void await_death(const std::string& session) TENURE_REQUIRES(mutex_);
+  void start() TENURE_REQUIRES(table_.mutex);
+  // The hook of table_: which buckets are watched here.
+  void count_buckets(const WatchFor& what, bool armed) TENURE_REQUIRES(table_.mutex);
+  // Where a thread that waited for a death finds the watches; null after stop().
+  struct Owner {
+    base::Mutex mutex;
+    Watches* watches TENURE_GUARDED_BY(mutex) = nullptr;
+  };
+  void await_death(const std::string& session) TENURE_REQUIRES(table_.mutex);
   void session_ended(const std::string& session);
   void wake() noexcept;
 
   void serve();
-  void run_ready() TENURE_REQUIRES(mutex_);
-  void look(std::uint64_t summary) TENURE_REQUIRES(mutex_);
-  void look_at(std::uint32_t bucket, const Ids& ids, Ids& found) TENURE_REQUIRES(mutex_);
+  void rung_for(std::uint64_t summary) TENURE_REQUIRES(table_.mutex);
   void rung_here(std::size_t bucket) noexcept;  // By a writer of this process.
-  void look_at_timers() TENURE_REQUIRES(mutex_);
-  void check_all() TENURE_REQUIRES(mutex_);
-  void declare_lost() TENURE_REQUIRES(mutex_);
+  void read_log() TENURE_REQUIRES(table_.mutex);
+  [[nodiscard]] bool in_log(const WatchFor& what) const;
+  void check_all() TENURE_REQUIRES(table_.mutex);
+  void check_unsettled() TENURE_REQUIRES(table_.mutex);
+  void declare_lost() TENURE_REQUIRES(table_.mutex);  // May let go of the mutex meanwhile.
   // How long to sleep; negative: until rung.
-  [[nodiscard]] std::int64_t nap_ns() TENURE_REQUIRES(mutex_);
+  [[nodiscard]] std::int64_t nap_ns() TENURE_REQUIRES(table_.mutex);
   void arm_bucket(std::size_t bucket) const noexcept;
-  [[nodiscard]] bool due(const Armed& armed) const noexcept;
+  // A bucket of the watch has a revision behind `after` (and its own `after`), up to `last`.
+  [[nodiscard]] bool written_in_buckets(const WatchFor& what, std::uint64_t after,
+                                        std::uint64_t last) const;
   void take_slot();
 
   const std::shared_ptr<Engine> engine_;
-  std::size_t slot_ = 0;      // Set before the service thread starts.
+  const std::chrono::nanoseconds check_every_;  // A second, but for tests.
+  const std::function<void()> on_armed_;        // For tests.
+  std::size_t slot_ = 0;                        // Set before the service thread starts.
   bool slot_shared_ = false;  // With another process: then `summary` may have been taken by it.
 
-  base::Mutex mutex_;
-  std::condition_variable_any ran_;
-  std::uint64_t last_id_ TENURE_GUARDED_BY(mutex_) = 0;
-  std::unordered_map<std::uint64_t, std::unique_ptr<Armed>> armed_ TENURE_GUARDED_BY(mutex_);
-  // By bucket modulo 64, as a doorbell's summary has them, then by bucket.
-  std::array<std::unordered_map<std::uint32_t, Ids>, 64> by_bucket_ TENURE_GUARDED_BY(mutex_);
-  std::multimap<Instant, std::uint64_t> timers_ TENURE_GUARDED_BY(mutex_);
-  std::unordered_map<std::string, Ids> by_session_ TENURE_GUARDED_BY(mutex_);
-  std::unordered_set<std::string> awaited_ TENURE_GUARDED_BY(mutex_);
-  std::deque<std::unique_ptr<Armed>> ready_ TENURE_GUARDED_BY(mutex_);
-  std::uint64_t running_ TENURE_GUARDED_BY(mutex_) = 0;
-  std::vector<std::weak_ptr<std::stop_source>> observed_ TENURE_GUARDED_BY(mutex_);
-  Instant planned_ TENURE_GUARDED_BY(mutex_);  // When the service thread wakes by itself.
-  std::int64_t next_check_ TENURE_GUARDED_BY(mutex_) = 0;
-  int idle_checks_ TENURE_GUARDED_BY(mutex_) = 0;
-  bool lost_ TENURE_GUARDED_BY(mutex_) = false;
-  bool stopping_ TENURE_GUARDED_BY(mutex_) = false;
-  std::thread service_ TENURE_GUARDED_BY(mutex_);
-  std::thread::id service_id_ TENURE_GUARDED_BY(mutex_);  // Known when service_ was given away.
+  stores::WatchTable table_;
+  // How many watches hang on a bucket. By bucket modulo 64, as a doorbell's summary has them, then
+  // by bucket.
+  std::array<std::unordered_map<std::uint32_t, std::size_t>, 64> watched_
+      TENURE_GUARDED_BY(table_.mutex);
+  std::uint64_t log_read_ TENURE_GUARDED_BY(table_.mutex) = 0;  // Entries of the log.
+  std::uint64_t seen_ TENURE_GUARDED_BY(table_.mutex) = 0;      // Revisions up to this one.
+  // The log lacks something up to this revision: buckets decide too until it is settled.
+  std::uint64_t doubted_ TENURE_GUARDED_BY(table_.mutex) = 0;
+  std::uint64_t unsettled_ TENURE_GUARDED_BY(table_.mutex) = 0;  // Found so by the last check.
+  const std::shared_ptr<Owner> owner_ = std::make_shared<Owner>();
+  std::unordered_set<std::string> awaited_ TENURE_GUARDED_BY(table_.mutex);
+  base::ThreadGroup tellers_;  // Of lost sessions.
+  std::vector<std::weak_ptr<std::stop_source>> observed_ TENURE_GUARDED_BY(table_.mutex);
+  Instant planned_ TENURE_GUARDED_BY(table_.mutex);  // When the service thread wakes by itself.
+  std::int64_t next_check_ TENURE_GUARDED_BY(table_.mutex) = 0;
+  int idle_checks_ TENURE_GUARDED_BY(table_.mutex) = 0;
+  bool lost_ TENURE_GUARDED_BY(table_.mutex) = false;
+  bool stopping_ TENURE_GUARDED_BY(table_.mutex) = false;
+  stores::ServiceThread service_;
 };
 
 }  // namespace tenure::sqlite

@@ -3,6 +3,8 @@
 #include <cctype>
 #include <ostream>
 
+#include "tests/kit/patience.hpp"
+
 namespace tenure::conformance {
 
 void PrintTo(const StoreKind& kind, std::ostream* out) { *out << kind.name; }
@@ -72,9 +74,10 @@ void Bell::ring() {
   rung_.notify_all();
 }
 
-void Bell::wait(std::size_t count) {
+void Bell::wait(std::size_t count, std::source_location where) {
   std::unique_lock lock{mutex_};
-  rung_.wait(lock, [&] { return count_ >= count; });
+  if (rung_.wait_for(lock, kit::patience(), [&] { return count_ >= count; })) return;
+  kit::give_up("notice " + std::to_string(count_ + 1) + " of " + std::to_string(count), where);
 }
 
 }  // namespace tenure::conformance

@@ -1,10 +1,12 @@
 // The stream of changes that Watches live by.
 #include <algorithm>
 #include <chrono>
+#include <random>
 #include <span>
 #include <string>
 #include <utility>
 
+#include "base/backoff.hpp"
 #include "rpc.pb.h"
 #include "store/etcd/numbers.hpp"
 #include "store/etcd/watches.hpp"
@@ -18,23 +20,24 @@ constexpr std::chrono::milliseconds longest_reconnect_pause = 1s;
 
 }  // namespace
 
-void Watches::follow() {
+void Watches::follow_stream() {
   pb::WatchResponse response;
-  for (std::chrono::milliseconds pause = first_reconnect_pause;;) {
+  base::Backoff backoff{first_reconnect_pause, longest_reconnect_pause};
+  std::random_device random;
+  for (;;) {
     if (begin()) {
-      pause = first_reconnect_pause;
+      backoff.reset();
       while (changes_.next(response)) take(response);
     }
-    const Lock lock{mutex_};
+    const Lock lock{table_.mutex};
     live_ = false;
     if (stopping_) return;
-    if (pause >= longest_reconnect_pause) {
-      make_all_ready();
+    if (backoff.at_cap()) {
+      table_.all_due();
       work_.notify_one();
     }
-    stopped_.wait_for(mutex_, pause);
+    stopped_.wait_for(table_.mutex, backoff.next(random));
     if (stopping_) return;
-    pause = std::min(pause * 2, longest_reconnect_pause);
   }
 }
 
@@ -45,10 +48,10 @@ bool Watches::begin() {
   Engine::Where where;
   try {
     where = engine_->where();
-  } catch (const Error&) {
+  } catch (...) {
     return false;
   }
-  const Lock lock{mutex_};
+  const Lock lock{table_.mutex};
   if (where.newest != newest_ || floor_ == Revision{}) {
     recent_.clear();
     floor_ = where.newest;
@@ -58,13 +61,8 @@ bool Watches::begin() {
   head_ = where.head;
   head_put_at_ = where.put_at;
   since_ = where.by_etcd;
-  Ids found;
-  for (const auto& [id, armed] : armed_) {
-    if (due(armed->what)) found.push_back(id);
-  }
-  std::ranges::sort(found);
-  for (const std::uint64_t id : found) make_ready(id);
-  for (const auto& [session, ids] : by_session_) ask_about(session);
+  table_.due_if([this](const WatchFor& what) TENURE_REQUIRES(table_.mutex) { return due(what); });
+  for (const std::string& session : table_.sessions()) ask_about(session);
   work_.notify_one();
   return true;
 }
@@ -80,7 +78,7 @@ Revision Watches::revision_of(std::int64_t by_etcd) {
 
 // All events of one of etcd's revisions are in one response.
 void Watches::take(const pb::WatchResponse& response) {
-  const Lock lock{mutex_};
+  const Lock lock{table_.mutex};
   const auto& events = response.events();
   for (int first = 0, last = 0; first < events.size(); first = last) {
     const std::int64_t number = events.Get(first).kv().mod_revision();
@@ -102,8 +100,12 @@ void Watches::take_step(std::span<const pb::Event* const> events, std::int64_t n
     const pb::KeyValue& kv = event->kv();
     removed = removed || kv.key() == tail || layout.entry_at(kv.key());
     if (kv.key() != head || event->type() != pb::Event::PUT) continue;
-    if (kv.value().size() != 2 * stamp_size) continue;
-    const Head put = parse_head(kv.value());
+    Head put;
+    try {
+      put = parse_head(kv.value());
+    } catch (const StoreError&) {
+      continue;  // No program of this version wrote it; the next apply says so to its caller.
+    }
     moved = true;
     revision = put.revision;
     engine_->clock().see(put.revision);
@@ -126,22 +128,9 @@ void Watches::take_step(std::span<const pb::Event* const> events, std::int64_t n
 }
 
 void Watches::changed(Revision revision, std::string_view key) {
-  std::string name{key};
-  Ids found;
-  const auto consider = [&](std::uint64_t id) TENURE_REQUIRES(mutex_) {
-    const WatchFor& what = armed_.at(id)->what;
-    if (revision <= what.after) return;
-    if (std::ranges::any_of(what.ranges, [&](const Range& range) { return range.holds(name); })) {
-      found.push_back(id);
-    }
-  };
-  if (const auto at = by_key_.find(name); at != by_key_.end()) {
-    for (const std::uint64_t id : at->second) consider(id);
-  }
-  for (const std::uint64_t id : wide_) consider(id);
-  for (const std::uint64_t id : found) make_ready(id);
+  table_.changed(key, revision);
   if (revision == this_apply || revision <= floor_) return;
-  recent_.push_back({.revision = revision, .key = std::move(name)});
+  recent_.push_back({.revision = revision, .key = std::string{key}});
   if (recent_.size() <= max_recent) return;
   floor_ = recent_.front().revision;
   recent_.pop_front();

@@ -1,4 +1,4 @@
-#include "store/own_head.hpp"
+#include "store/common/sole_writer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 struct Head {
   Revision revision;
 };
-using Own = OwnHead<Head>;
+using Own = SoleWriter<Head>;
 
 Range range(std::string from, std::string to) {
   return {.from = std::move(from), .to = std::move(to)};
@@ -21,11 +21,11 @@ Range range(std::string from, std::string to) {
 
 Head head(std::uint64_t number) { return {.revision = Revision{number}}; }
 
-TEST(OwnHead, KnowsWhatIsInsideOfWhatWasEmpty) {
+TEST(SoleWriter, KnowsWhatIsInsideOfWhatWasEmpty) {
   Own own;
   EXPECT_FALSE(own.use({}));
   own.moved({.head = head(1),
-             .keys = {"b5"},
+             .changes = {{.key = "b5"}},
              .empty = {range("b", "c"), range("c", "d"), range("x", "y")}});
   const auto use = own.use({range("b6", "cc"), range("b", "c"), range("c", "x1"), range("a", "c"),
                             range("x", ""), range("x1", "x2")});
@@ -36,7 +36,7 @@ TEST(OwnHead, KnowsWhatIsInsideOfWhatWasEmpty) {
   EXPECT_TRUE(own.use({range("b", "c")})->empty[0]);
 }
 
-TEST(OwnHead, GoesOnFromItsOwnAndElseAnew) {
+TEST(SoleWriter, GoesOnFromItsOwnAndElseAnew) {
   Own own;
   own.moved({.head = head(1), .empty = {range("a", "b")}});
   own.moved({.head = head(2), .on = Revision{1}, .empty = {range("c", "d")}});
@@ -49,7 +49,7 @@ TEST(OwnHead, GoesOnFromItsOwnAndElseAnew) {
   EXPECT_FALSE(own.use({}));
 }
 
-TEST(OwnHead, KnowsTheKeyThatWasThere) {
+TEST(SoleWriter, KnowsTheKeyThatWasThere) {
   Own own;
   own.moved({.head = head(1), .present = "a"});
   EXPECT_TRUE(own.use({}, "a")->present);
@@ -60,14 +60,29 @@ TEST(OwnHead, KnowsTheKeyThatWasThere) {
   own.moved({.head = head(4), .on = Revision{3}});
   EXPECT_FALSE(own.use({}, "a")->present) << "somebody else's was between";
   own.moved({.head = head(5), .on = Revision{4}, .present = "a"});
-  own.moved({.head = head(6), .on = Revision{5}, .removed = "a"});
+  own.moved({.head = head(6), .on = Revision{5}, .changes = {{.key = "a", .removed = true}}});
   EXPECT_FALSE(own.use({}, "a")->present);
   own.moved({.head = head(7), .on = Revision{6}, .present = "a"});
   own.removed("a");
   EXPECT_FALSE(own.use({}, "a")->present);
 }
 
-TEST(OwnHead, IsLeftForAWhileByWhoWasWrong) {
+// A commit that puts and removes keys elsewhere leaves everything known.
+TEST(SoleWriter, KnowsWhatOtherWritesOfItsOwnDidNotTouch) {
+  Own own;
+  own.moved({.head = head(1), .empty = {range("a", "b")}, .present = "s"});
+  own.moved({.head = head(2), .on = Revision{1}, .changes = {{.key = "x"}, {.key = "a1"}}});
+  EXPECT_FALSE(own.use({range("a", "b")})->empty[0]);
+  EXPECT_TRUE(own.use({range("a2", "b")}, "s")->present);
+  own.moved({.head = head(3), .on = Revision{2}, .changes = {{.key = "a1", .removed = true}}});
+  EXPECT_TRUE(own.use({range("a", "b")})->empty[0]);
+  own.moved({.head = head(4),
+             .on = Revision{3},
+             .changes = {{.key = "a1", .removed = true}, {.key = "a1"}}});
+  EXPECT_FALSE(own.use({range("a", "b")})->empty[0]) << "removed, then put";
+}
+
+TEST(SoleWriter, IsLeftForAWhileByWhoWasWrong) {
   Own own;
   std::uint64_t number = 0;
   for (const int pause : {64, 128}) {

@@ -1,0 +1,91 @@
+// lease_renewer.hpp: renews the leases of this process, and reports those it can't vouch for.
+//
+//   granted ---- renewed in time, on a thread of its own ----> removed
+//      '-- not renewed for ttl - ttl/3, or the server says that it is gone --> lost, for good
+//
+// Time is counted on CLOCK_BOOTTIME, from before the renewal was sent. The server began to count
+// later, so its lease outlives our trust in it by a third, whatever was delayed, stopped or asleep.
+// A second thread waits for that moment, so that no slow connection delays lost(). Callbacks of
+// lost() run on threads of their own, and stop() waits for them. A callback may call stop().
+//
+// Thread safety: all of it. stop() once.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/annotations.hpp"
+#include "base/mutex.hpp"
+#include "base/thread_group.hpp"
+#include "store/common/service_thread.hpp"
+
+namespace tenure::stores {
+
+struct Lease {
+  std::string session;
+  std::chrono::milliseconds ttl{0};
+  std::atomic<std::int64_t> trusted_until{0};  // On CLOCK_BOOTTIME, nanoseconds.
+  std::atomic<std::int64_t> renew_at{0};
+  std::atomic<bool> is_lost = false;
+  std::stop_source lost;
+  // Call lost(). All leases of a renewer share its threads.
+  std::shared_ptr<base::ThreadGroup> tellers = std::make_shared<base::ThreadGroup>();
+
+  // It was granted or renewed by what was sent then.
+  void renewed(std::int64_t sent) noexcept;
+  // Whether it can be trusted; once not, never again, and lost() has fired when this returns.
+  bool check();
+  // Fires lost() on a thread of its own.
+  void lose() noexcept;
+};
+
+class LeaseRenewer : public std::enable_shared_from_this<LeaseRenewer> {
+ public:
+  // How long the lease lives from now on; zero: it is gone. Throws Error if the server can't be
+  // asked.
+  using Renew = std::function<std::chrono::milliseconds(const Lease&)>;
+  struct Timing {
+    // When to renew, as shares of the TTL. A random moment in between, so that clients that began
+    // together do not come together for ever.
+    double earliest = 0;
+    double latest = 0;
+    std::chrono::milliseconds retry{0};  // After a failed renewal; less for short leases.
+  };
+  LeaseRenewer(Timing timing, Renew renew) : timing_(timing), renew_(std::move(renew)) {}
+
+  // Before a lease is granted: throws if no thread can be started that would renew it.
+  void start();
+  // `sent`: when the request for it was sent, on CLOCK_BOOTTIME.
+  [[nodiscard]] std::shared_ptr<Lease> add(std::string session, std::chrono::milliseconds ttl,
+                                           std::int64_t sent);
+  void remove(const std::shared_ptr<Lease>& lease) noexcept;
+  void stop();
+
+ private:
+  using Due = std::atomic<std::int64_t> Lease::*;
+  void plan_renewal(Lease& lease, std::int64_t sent) const;
+  void try_renew(Lease& lease);
+  // Calls `act` for each lease whose moment has come, until stop().
+  template <typename Act>
+  void serve(Due due, const Act& act);
+
+  const Timing timing_;
+  const Renew renew_;
+  base::Mutex mutex_;
+  std::condition_variable_any changed_;
+  std::vector<std::shared_ptr<Lease>> leases_ TENURE_GUARDED_BY(mutex_);
+  bool stopping_ TENURE_GUARDED_BY(mutex_) = false;
+  const std::shared_ptr<base::ThreadGroup> tellers_ = std::make_shared<base::ThreadGroup>();
+  ServiceThread renewer_;
+  ServiceThread watchdog_;
+};
+
+}  // namespace tenure::stores

@@ -1,0 +1,77 @@
+#include "store/common/sole_writer.hpp"
+
+#include <iterator>
+
+namespace tenure::stores {
+
+// All own keys in it are gone: put() follows for those that were written since.
+void KnownEntries::saw_nothing(const Range& range) {
+  if (range.to.empty() || range.to <= range.from) return;
+  if (ranges_.size() >= max_ranges) clear();
+  own_.erase(own_.lower_bound(range.from), own_.lower_bound(range.to));
+  std::string from = range.from;
+  std::string to = range.to;
+  auto at = ranges_.upper_bound(from);
+  if (at != ranges_.begin() && std::prev(at)->second >= from) from = (--at)->first;
+  for (; at != ranges_.end() && at->first <= to; at = ranges_.erase(at)) {
+    to = std::max(to, at->second);
+  }
+  ranges_.emplace(std::move(from), std::move(to));
+}
+
+void KnownEntries::saw(std::string_view key) {
+  if (present(key)) return;
+  if (present_.size() >= max_present) present_.pop_front();
+  present_.emplace_back(key);
+}
+
+void KnownEntries::put(std::string_view key) {
+  saw(key);
+  const auto behind = ranges_.upper_bound(key);
+  if (behind == ranges_.begin() || std::prev(behind)->second <= key) return;
+  if (own_.size() >= max_own) {
+    clear();
+  } else {
+    own_.emplace(key);
+  }
+}
+
+void KnownEntries::remove(std::string_view key) {
+  std::erase(present_, key);
+  if (const auto at = own_.find(key); at != own_.end()) own_.erase(at);
+}
+
+void KnownEntries::clear() noexcept {
+  ranges_.clear();
+  own_.clear();
+  present_.clear();
+}
+
+bool KnownEntries::empty(const Range& range, Revision before) const {
+  const auto behind = ranges_.upper_bound(range.from);
+  if (range.to.empty() || behind == ranges_.begin()) return false;
+  if (std::prev(behind)->second < range.to) return false;
+  int looked_at = 0;
+  for (auto at = own_.lower_bound(range.from); at != own_.end() && *at < range.to; ++at) {
+    if (before == Revision{} || stamp_of(*at) < before) return false;
+    if (++looked_at == max_looked_at) return false;
+  }
+  return true;
+}
+
+bool KnownEntries::present(std::string_view key) const noexcept {
+  return std::ranges::find(present_, key) != present_.end();
+}
+
+std::vector<Change> changes_of(const Txn& txn, Revision revision) {
+  std::vector<Change> changes;
+  changes.reserve(txn.writes.size());
+  for (const Write& write : txn.writes) {
+    changes.push_back(
+        {.key = write.kind == Write::Kind::append ? write.key + stamp(revision) : write.key,
+         .removed = write.kind == Write::Kind::remove});
+  }
+  return changes;
+}
+
+}  // namespace tenure::stores

@@ -1,0 +1,119 @@
+// Writes whose answer was lost: whether their backend still works on them, and how their fate is
+// decided.
+#include <charconv>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <tuple>
+
+#include "store/postgres/engine.hpp"
+#include "store/postgres/request.hpp"
+
+namespace tenure::postgres {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto decide_limit = 5s;
+constexpr auto end_pause = 20ms;
+
+// The backend that a connection of our own has. Types match the operators exactly: statements.hpp.
+std::string backend_of(std::int64_t mark) {
+  const auto number = static_cast<std::uint64_t>(mark);
+  return "(SELECT pid FROM pg_locks WHERE locktype='advisory' AND objsubid=1::smallint AND "
+         "classid='" +
+         std::to_string(number >> 32U) + "'::oid AND objid='" +
+         std::to_string(number & 0xffffffffU) + "'::oid) AS l";
+}
+
+// Of entries that void what was sent on a connection of a pooler.
+constexpr std::string_view void_prefix = reserved::void_connections;
+constexpr auto void_lasts = 1h;
+
+}  // namespace
+
+std::string Engine::void_key(std::int64_t mark) {
+  return std::string{void_prefix} + std::to_string(mark);
+}
+
+// Whether its backend has something to do. Behind a pooler nobody knows which that is.
+bool Engine::works(const Connection& connection) noexcept {
+  if (connection.pooled()) return false;
+  try {
+    Connection asking{target_};
+    const Result state = asking.execute("SELECT a.state FROM " + backend_of(connection.mark()) +
+                                        ", pg_stat_get_activity(l.pid) AS a");
+    return state.rows() > 0 && state.text(0, 0) == "active";
+  } catch (...) {
+    return false;
+  }
+}
+
+void Engine::lose(const Lost& lost) {
+  {
+    const Lock lock{mutex_};
+    undecided_.push_back(lost);
+  }
+  try {
+    decide_fates(decide_limit);
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch)
+    // The next apply decides it.
+  }
+}
+
+void Engine::decide_fates(std::chrono::milliseconds limit) {
+  for (;;) {
+    Lost lost;
+    {
+      const Lock lock{mutex_};
+      if (undecided_.empty()) return;
+      lost = undecided_.front();
+    }
+    try {
+      decide_fate(*connect(limit), lost);
+    } catch (const Failed& failed) {
+      throw StoreError(std::string{failed.what()} +
+                       ": an earlier transaction may still be committed: retry in a moment");
+    }
+    const Lock lock{mutex_};
+    std::erase_if(undecided_, [&lost](const Lost& one) { return one.mark == lost.mark; });
+  }
+}
+
+void Engine::decide_fate(Connection& connection, const Lost& lost) {
+  if (lost.pooled) {
+    void_writes(connection, lost.mark);
+    return;
+  }
+  const std::string terminate = "SELECT pg_terminate_backend(l.pid) FROM " + backend_of(lost.mark);
+  const std::int64_t until = boot_ns() + std::chrono::nanoseconds{decide_limit}.count();
+  while (connection.execute(terminate).rows() > 0) {
+    if (boot_ns() >= until) {
+      throw StoreError(target_->shown +
+                       ": the server has not ended a backend that was told to end: an earlier "
+                       "transaction may still be committed: retry in a moment");
+    }
+    std::this_thread::sleep_for(end_pause);
+  }
+}
+
+// A pooler sends what it has, or drops it, long before `void_lasts` is over.
+void Engine::void_writes(Connection& connection, std::int64_t mark) {
+  const Patience patient{.limit = target_->silence};
+  Txn look;
+  look.reads.push_back(Range::prefix(std::string{void_prefix}));
+  const Answer seen = answer_of(look, connection.call(look_, params_of(look), patient));
+  Txn txn;
+  txn.durability = Durability::full;
+  for (const Entry& entry : seen.outcome.reads[0]) {
+    std::int64_t written = 0;
+    std::from_chars(entry.value.data(), entry.value.data() + entry.value.size(), written);
+    if (seen.clock_ns - written > std::chrono::nanoseconds{void_lasts}.count()) {
+      txn.writes.push_back(Write::remove(entry.key));
+    }
+  }
+  txn.writes.push_back(Write::put(void_key(mark), std::to_string(seen.clock_ns)));
+  std::ignore = connection.call(change_, params_of(txn), patient);
+}
+
+}  // namespace tenure::postgres

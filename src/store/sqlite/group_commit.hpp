@@ -1,0 +1,114 @@
+// group_commit.hpp: the queues of a process's applies. The first in one leads: it makes everything
+// that is queued in one transaction, so callers that come at once share one commit and one sync.
+//
+//   queue_   apply, post   made in order. Nobody leads: the caller of an apply does, for at most
+//                          max_turns batches, then the next that waits; for posts, the committer
+//   later_   apply_then    made in order. The committer's; they share a sync with queue_ if that
+//                          needs one
+//
+// Invariants
+//   1. What is in one queue is made in order; an apply carries the posts before it along.
+//   2. While something is queued somebody leads, or the committer has been woken.
+//   3. After a sync queue_ is next, and after max_turns batches without one later_ is: a sync
+//      delays what needs none by at most that one, and nobody starves.
+//   4. Callbacks of apply_then run on the committer, in order, while nobody is kept from leading.
+//
+// Thread safety: all of it. stop() once, after the last call; it makes what is queued.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/annotations.hpp"
+#include "base/mutex.hpp"
+#include "store/common/service_thread.hpp"
+#include "store/sqlite/engine.hpp"
+#include "tenure/store.hpp"
+
+namespace tenure::sqlite {
+
+class GroupCommit : public std::enable_shared_from_this<GroupCommit> {
+ public:
+  explicit GroupCommit(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {}
+
+  [[nodiscard]] Outcome apply(const Txn& txn);
+  void post(Txn txn, Store::Posted done);
+  void apply_then(Txn txn, Store::Posted done);
+  // Until the callbacks of all that was posted before have returned. Throws the first error that
+  // one of them was told since the last call; BadRequest on the committer itself.
+  void wait_for_all();
+  // Whether a post is not made yet: what reads must then queue behind it.
+  [[nodiscard]] bool posts_pending() const noexcept { return posts_.load() != 0; }
+  // May be called by a callback.
+  void stop();
+
+ private:
+  static constexpr std::size_t max_batch = 256;
+  static constexpr int max_turns = 4;
+
+  // What the state of an apply can be.
+  static constexpr std::uint32_t waiting = 0;
+  static constexpr std::uint32_t leader = 1;
+  static constexpr std::uint32_t finished = 2;
+  enum class Kind : std::uint8_t { apply, post, then };
+  // An apply's is on its thread's stack, the others' on the heap.
+  struct Item : Job {
+    std::atomic<std::uint32_t> state{waiting};
+    Kind kind = Kind::apply;
+    Txn own;
+    Store::Posted done;
+  };
+  using Queue = std::deque<Item*>;
+  // Of posts and of apply_then: how many there were, and how many callbacks have returned.
+  struct Count {
+    std::uint64_t added = 0;
+    std::uint64_t told = 0;
+  };
+
+  void add(Txn txn, Store::Posted done, Kind kind);
+  // Until `own`, if any, is made, and then for what is left of max_turns.
+  void lead(const Item* own);
+  bool take_batch();
+  void take(Queue& queue) TENURE_REQUIRES(mutex_);
+  void write_batch(const Item*& own);
+  void pass_on() TENURE_REQUIRES(mutex_);
+  void serve();
+  void serve_turn();
+  void call_back() TENURE_REQUIRES(mutex_);
+  void finish(Item* item);
+  void finish_posted(Item* item);
+  [[nodiscard]] Count& count_of(Kind kind) TENURE_REQUIRES(mutex_) {
+    return kind == Kind::post ? posts_count_ : then_count_;
+  }
+
+  const std::shared_ptr<Engine> engine_;
+  std::atomic<std::size_t> posts_{0};
+  std::atomic<std::thread::id> committer_id_;
+
+  base::Mutex mutex_;
+  std::condition_variable_any work_;      // For the committer.
+  std::condition_variable_any progress_;  // For wait_for_all().
+  Queue queue_ TENURE_GUARDED_BY(mutex_);
+  Queue later_ TENURE_GUARDED_BY(mutex_);
+  Queue made_ TENURE_GUARDED_BY(mutex_);  // Of later_: their callbacks are to be called.
+  bool led_ TENURE_GUARDED_BY(mutex_) = false;
+  bool handed_ TENURE_GUARDED_BY(mutex_) = false;  // The lead, to the committer.
+  int turns_ TENURE_GUARDED_BY(mutex_) = 0;        // Batches since the last sync.
+  bool stopping_ TENURE_GUARDED_BY(mutex_) = false;
+  Count posts_count_ TENURE_GUARDED_BY(mutex_);
+  Count then_count_ TENURE_GUARDED_BY(mutex_);
+  std::exception_ptr failed_ TENURE_GUARDED_BY(mutex_);
+  stores::ServiceThread committer_;
+  // The leader's.
+  std::vector<Item*> taken_;
+  std::vector<Job*> batch_;
+};
+
+}  // namespace tenure::sqlite
