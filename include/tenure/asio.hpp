@@ -8,7 +8,8 @@
 // never as an exception of the initiating call. The handler runs on its associated executor, never
 // inside the initiating call; until then the executor counts the operation as outstanding work.
 // Its memory comes from the handler's associated allocator and is given back before the handler
-// runs. (The allocator may be used on the thread that gives the lock back.)
+// runs. (The allocator may be used on the thread that gives the lock back.) The initiating call
+// does not wait for a server.
 //
 //   while it waits                                        | it completes with
 //   ------------------------------------------------------+----------------------------------------
@@ -246,7 +247,7 @@ class LockOperation final : public Waiter, public AsioWait {
       if (!backend->request({.claims = claims.get(), .owner = owner}, self)) return;
       self.settle(End::granted);
     } catch (...) {
-      self.error_ = std::current_exception();
+      self.error = std::current_exception();
       self.settle(End::failed);
     }
   }
@@ -306,7 +307,9 @@ class LockOperation final : public Waiter, public AsioWait {
         backend_(backend),
         work_(asio::get_associated_executor(handler)),
         waits_(waits_of(work_.get_executor())),
-        handler_(std::move(handler)) {}
+        handler_(std::move(handler)) {
+    caller = Caller::goes_on;
+  }
   ~LockOperation() = default;
 
   static LockOperation& make(Handler& handler, const std::shared_ptr<Backend>& backend) {
@@ -341,6 +344,7 @@ class LockOperation final : public Waiter, public AsioWait {
       case WaitOutcome::closed: return self.settle(End::closed);
       case WaitOutcome::evicted: return self.settle(End::evicted);
       case WaitOutcome::lost: return self.settle(End::lost);
+      case WaitOutcome::failed: return self.settle(End::failed);
     }
   }
 
@@ -382,7 +386,7 @@ class LockOperation final : public Waiter, public AsioWait {
     switch (end_) {
       case End::none:
       case End::granted: return nullptr;
-      case End::failed: return std::move(error_);
+      case End::failed: return std::move(error);
       case End::closed: return as_error(WaitOutcome::closed);
       case End::evicted: return as_error(WaitOutcome::evicted);
       case End::lost: return as_error(WaitOutcome::lost);
@@ -391,9 +395,9 @@ class LockOperation final : public Waiter, public AsioWait {
     return std::make_exception_ptr(
         boost::system::system_error{asio::error::operation_aborted, "async_lock"});
   }
-  static std::exception_ptr as_error(WaitOutcome outcome) {
+  [[nodiscard]] std::exception_ptr as_error(WaitOutcome outcome) const {
     try {
-      throw_outcome(outcome);
+      throw_outcome(*this, outcome);
     } catch (...) {
       return std::current_exception();
     }
@@ -403,7 +407,6 @@ class LockOperation final : public Waiter, public AsioWait {
   std::shared_ptr<Backend> backend_;
   asio::executor_work_guard<Executor> work_;
   AsioWaits* waits_;
-  std::exception_ptr error_;
   std::atomic<bool> settled_ = false;
   End end_ = End::none;
   Handler handler_;
@@ -441,20 +444,63 @@ auto asio_lock(const std::shared_ptr<Backend>& backend, const OwnerRef& owner,
 
 using ReleaseSignature = void(std::exception_ptr, bool);
 
-// The handler may be move-only, and is called through its executor, never in here.
+// A release that its handler is waiting for. Whoever answers first ends it: the space, which posts
+// the handler, or the destructor of the execution context, after which the answer is for nobody.
+template <class Handler>
+class ReleaseOperation final : public AsioWait {
+ public:
+  using Executor = asio::associated_executor_t<Handler>;
+
+  explicit ReleaseOperation(Handler handler)
+      : work_(asio::get_associated_executor(handler)),
+        waits_(waits_of(work_.get_executor())),
+        handler_(std::move(handler)) {}
+
+  static void start(const std::shared_ptr<ReleaseOperation>& self, Hold& hold) {
+    self->listed_ = self;
+    if (self->waits_ != nullptr && !self->waits_->enter(*self)) {
+      self->ended_ = true;
+      self->discard();
+    }
+    HoldAccess::release_then(hold, [self](std::exception_ptr error, bool held) {
+      if (!self->ended_.exchange(true)) self->post(self, std::move(error), held);
+    });
+  }
+
+  bool withdraw() noexcept override { return !ended_.exchange(true); }
+  void discard() noexcept override {
+    handler_.reset();
+    work_.reset();
+    listed_ = nullptr;
+  }
+
+ private:
+  // No memory for the executor's queue ends the program, as in LockOperation.
+  void post(const std::shared_ptr<ReleaseOperation>& self, std::exception_ptr error, bool held) {
+    AsioWaits* const waits = waits_;
+    if (waits != nullptr && !waits->leave(*this)) return;
+    listed_ = nullptr;
+    asio::post(work_.get_executor(), [self, error = std::move(error), held]() mutable {
+      auto work = std::move(self->work_);
+      Handler own = *std::move(self->handler_);
+      self->handler_.reset();
+      own(std::move(error), held);
+    });
+    if (waits != nullptr) waits->posted();
+  }
+
+  asio::executor_work_guard<Executor> work_;
+  AsioWaits* waits_;
+  std::atomic<bool> ended_ = false;
+  std::optional<Handler> handler_;
+  std::shared_ptr<ReleaseOperation> listed_;  // Itself, until it is posted or discarded.
+};
+
 struct InitiateRelease {
   template <class Handler>
   void operator()(Handler&& handler, Hold hold) const {
-    using Kept = std::decay_t<Handler>;
-    auto kept = std::make_shared<Kept>(std::forward<Handler>(handler));
-    auto executor = asio::prefer(asio::get_associated_executor(*kept),
-                                 asio::execution::outstanding_work.tracked);
-    HoldAccess::release_then(hold, [kept, executor](std::exception_ptr error, bool held) {
-      asio::post(executor, [kept, error = std::move(error), held]() mutable {
-        Kept own = std::move(*kept);
-        own(std::move(error), held);
-      });
-    });
+    using Operation = ReleaseOperation<std::decay_t<Handler>>;
+    Operation::start(std::make_shared<Operation>(std::forward<Handler>(handler)), hold);
   }
 };
 

@@ -5,7 +5,16 @@
 // A coroutine that had to wait is resumed by whoever gave the lock back, at the end of that call:
 // in the thread's own queue, so that a chain of hand-offs needs no stack. With resume_on(executor)
 // it is resumed through executor.execute(function) instead, which must not call the function
-// itself. One that did not have to wait goes on at once.
+// itself. One that did not have to wait goes on at once. On a server every coroutine waits, and is
+// resumed by a thread of the space: co_await does not block the thread that it is on. Requests of
+// one thread keep their order.
+//
+// A coroutine may be destroyed while it waits, on any thread: the request leaves the queue, as
+// after a stop. If the lock was granted but the coroutine not resumed yet, the lock is given back,
+// and the function that an executor still has does nothing. As for every coroutine, destroying it
+// must not race with its being resumed. So destroy it on the thread that would resume it (that of
+// the executor, of one thread), or on any thread when nobody gives the lock back at the same time,
+// nor closes the space, evicts the request or requests the stop.
 //
 // g++ 12 does not compile braces inside of a co_await: give several claims a name first.
 //
@@ -13,10 +22,8 @@
 // co_await it too.
 #pragma once
 
-#include <atomic>
 #include <concepts>
 #include <coroutine>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,15 +32,21 @@
 #include <utility>
 
 #include "tenure/detail/backend.hpp"
-#include "tenure/detail/sync_waiter.hpp"
+#include "tenure/detail/coroutine_wait.hpp"
 #include "tenure/hold.hpp"
 #include "tenure/request.hpp"
 
 namespace tenure {
 
-struct ResumeHandle {
-  std::coroutine_handle<> handle;
-  void operator()() const { handle.resume(); }
+// Resumes a coroutine, once; nothing, if it was destroyed meanwhile. Copies are the same.
+class ResumeHandle {
+ public:
+  explicit ResumeHandle(std::shared_ptr<detail::CoroutineWait> wait) noexcept
+      : wait_(std::move(wait)) {}
+  void operator()() const { wait_->resume(); }
+
+ private:
+  std::shared_ptr<detail::CoroutineWait> wait_;
 };
 
 template <class E>
@@ -44,11 +57,15 @@ concept ResumesCoroutines =
 template <class Executor = void>
 struct ResumeOn {
   Executor executor;
-  void resume(detail::Resumable& due) noexcept { executor.execute(ResumeHandle{due.handle}); }
+  void resume(std::shared_ptr<detail::CoroutineWait> due) noexcept {
+    executor.execute(ResumeHandle{std::move(due)});
+  }
 };
 template <>
 struct ResumeOn<void> {
-  static void resume(detail::Resumable& due) noexcept { detail::resume_soon(due); }
+  static void resume(std::shared_ptr<detail::CoroutineWait> due) noexcept {
+    detail::resume_soon(std::move(due));
+  }
 };
 template <ResumesCoroutines Executor>
 [[nodiscard]] ResumeOn<Executor> resume_on(Executor executor) {
@@ -63,110 +80,71 @@ template <class Executor>
 inline constexpr bool is_resume_on<ResumeOn<Executor>> = true;
 
 template <class Executor>
-class Awaiter : protected Waiter, protected Resumable {
+class WaitOn final : public CoroutineWait {
  public:
-  Awaiter(Backend* backend, OwnerRef owner, Request request, ResumeOn<Executor> on)
-      : Waiter(&on_done),
-        backend_(backend),
-        owner_(std::move(owner)),
-        request_(std::move(request)),
-        on_(std::move(on)) {
+  WaitOn(Backend* backend, std::coroutine_handle<> coroutine, ResumeOn<Executor> on)
+      : CoroutineWait(backend, coroutine), on_(std::move(on)) {
     runs_code = std::is_void_v<Executor>;
-  }
-  Awaiter(const Awaiter&) = delete;
-  Awaiter& operator=(const Awaiter&) = delete;
-  ~Awaiter() = default;
-
-  [[nodiscard]] bool await_ready() const noexcept { return false; }
-  // Once it is queued another thread may resume the coroutine: nothing is touched after that.
-  bool await_suspend(std::coroutine_handle<> coroutine) {
-    handle = coroutine;
-    return !backend_->request({request_.claims(), owner_}, *this);
-  }
-  Hold await_resume() {
-    throw_unless_granted(outcome_);
-    return HoldAccess::make(backend_, grant);
   }
 
  private:
-  static void on_done(Waiter& waiter, WaitOutcome outcome) noexcept {
-    auto& self = static_cast<Awaiter&>(waiter);
-    self.outcome_ = outcome;
-    self.on_.resume(self);
+  void schedule(std::shared_ptr<CoroutineWait> self) noexcept override {
+    on_.resume(std::move(self));
   }
-
-  Backend* backend_;
-  OwnerRef owner_;
-  Request request_;
   [[no_unique_address]] ResumeOn<Executor> on_;
-  WaitOutcome outcome_ = WaitOutcome::granted;
 };
 
-// The coroutine is resumed by the later of two: the end of await_suspend, and the end of the wait.
-// So the frame stays while the stop callback is being set up.
-template <class Executor>
-class StoppableAwaiter : protected Waiter, protected Resumable {
+// Result: Hold, or std::optional<Hold> where the wait can be stopped.
+template <class Executor, class Result>
+class Awaiter {
  public:
-  StoppableAwaiter(Backend* backend, OwnerRef owner, Request request, ResumeOn<Executor> on,
-                   std::stop_token stop)
-      : Waiter(&on_done),
-        backend_(backend),
+  Awaiter(Backend* backend, OwnerRef owner, Request request, ResumeOn<Executor> on,
+          std::stop_token stop = {})
+      : backend_(backend),
         owner_(std::move(owner)),
         request_(std::move(request)),
         on_(std::move(on)),
-        stop_(std::move(stop)) {
-    runs_code = std::is_void_v<Executor>;
+        stop_(std::move(stop)) {}
+  Awaiter(const Awaiter&) = delete;
+  Awaiter& operator=(const Awaiter&) = delete;
+  ~Awaiter() {
+    if (wait_ != nullptr) wait_->destroy();
   }
-  StoppableAwaiter(const StoppableAwaiter&) = delete;
-  StoppableAwaiter& operator=(const StoppableAwaiter&) = delete;
-  ~StoppableAwaiter() = default;
 
-  [[nodiscard]] bool await_ready() noexcept {
-    stopped_ = stop_.stop_requested();
-    return stopped_;
+  [[nodiscard]] bool await_ready() {
+    if (stop_.stop_requested()) return true;
+    const std::span<const Claim> claims = request_.claims();
+    if (claims.size() == 1) grant_ = backend_->request_free(claims.front(), owner_);
+    return grant_.ticket != nullptr;
   }
+  // Once it is queued another thread may resume the coroutine: nothing is touched after that.
   bool await_suspend(std::coroutine_handle<> coroutine) {
-    handle = coroutine;
-    if (backend_->request({request_.claims(), owner_}, *this)) return false;
-    callback_.emplace(stop_, OnStop{this});
-    return parts_.fetch_or(suspended, std::memory_order_acq_rel) != ended;
+    wait_ = std::make_shared<WaitOn<Executor>>(backend_, coroutine, std::move(on_));
+    try {
+      return CoroutineWait::start(wait_, {.claims = request_.claims(), .owner = owner_}, stop_);
+    } catch (...) {
+      wait_ = nullptr;
+      throw;
+    }
   }
-  std::optional<Hold> await_resume() {
-    callback_.reset();
-    if (stopped_) return std::nullopt;
-    throw_unless_granted(outcome_);
-    return HoldAccess::make(backend_, grant);
+  Result await_resume() {
+    if (wait_ != nullptr) {
+      const std::shared_ptr<CoroutineWait> wait = std::move(wait_);
+      if (!wait->finish()) return Result{};
+      grant_ = wait->grant;
+    }
+    if (grant_.ticket == nullptr) return Result{};  // It was stopped before it began.
+    return HoldAccess::make(backend_, grant_);
   }
 
  private:
-  enum Part : std::uint8_t { suspended = 1, ended = 2 };
-  struct OnStop {
-    StoppableAwaiter* self;
-    void operator()() const noexcept {
-      const ResumeScope scope;
-      if (!cancel(self->backend_, *self)) return;
-      self->stopped_ = true;
-      self->end();
-    }
-  };
-  static void on_done(Waiter& waiter, WaitOutcome outcome) noexcept {
-    auto& self = static_cast<StoppableAwaiter&>(waiter);
-    self.outcome_ = outcome;
-    self.end();
-  }
-  void end() noexcept {
-    if (parts_.fetch_or(ended, std::memory_order_acq_rel) == suspended) on_.resume(*this);
-  }
-
   Backend* backend_;
   OwnerRef owner_;
   Request request_;
   [[no_unique_address]] ResumeOn<Executor> on_;
   std::stop_token stop_;
-  std::optional<std::stop_callback<OnStop>> callback_;
-  std::atomic<std::uint8_t> parts_ = 0;
-  WaitOutcome outcome_ = WaitOutcome::granted;
-  bool stopped_ = false;
+  Grant grant_;
+  std::shared_ptr<CoroutineWait> wait_;
 };
 
 }  // namespace detail
@@ -182,7 +160,7 @@ class [[nodiscard]] AsyncLock {
         request_(std::move(request)),
         on_(std::move(on)) {}
 
-  detail::Awaiter<Executor> operator co_await() && {
+  detail::Awaiter<Executor, Hold> operator co_await() && {
     return {backend_->get(), std::move(owner_), std::move(request_), std::move(on_)};
   }
   // As an Asio operation, which has an executor already; defined in tenure/asio.hpp. No pointers:
@@ -209,7 +187,7 @@ class [[nodiscard]] StoppableLock {
         on_(std::move(on)),
         stop_(std::move(stop)) {}
 
-  detail::StoppableAwaiter<Executor> operator co_await() && {
+  detail::Awaiter<Executor, std::optional<Hold>> operator co_await() && {
     return {backend_, owner_, std::move(request_), std::move(on_), std::move(stop_)};
   }
 

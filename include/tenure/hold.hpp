@@ -6,7 +6,8 @@
 //   lost      | its number   | false; empty     | nothing
 //   empty     | Token{}      | false            | nothing
 //
-// Lost: it was evicted, its deadline passed, or its session died.
+// Lost: it was evicted, its deadline passed, or its session died. From then on it is lost in every
+// call: renew() returns false, downgrade() throws, and a guard() fails.
 //
 // Empty is what was moved from, released or made by default. A second release() does nothing: it
 // can never give back somebody else's hold.
@@ -44,7 +45,8 @@ class Hold {
   }
   Hold(const Hold&) = delete;
   Hold& operator=(const Hold&) = delete;
-  // Never throws and never waits: what a store can't take now is given back as soon as it can.
+  // Never throws, and does not wait: what a store can't take now is given back as soon as it can.
+  // Only the last hold of a space that was closed waits until the space has ended: space.hpp.
   ~Hold() { drop(); }
 
   // Pass it to whatever the lock protects, and let that refuse a smaller one than it has seen.
@@ -75,7 +77,9 @@ class Hold {
   bool renew() { return backend_ != nullptr && backend_->renew(grant_); }
 
   // "This ticket still stands, with these claims": put it into a transaction on the store that the
-  // space is in, and the write and its fence are one atomic step. Throws BadRequest in local:.
+  // space is in, and the write and its fence are one atomic step. Of a hold past its deadline, no
+  // transaction commits with it. One that was taken before holds until the ticket is removed, at
+  // the latest before the next grant. Throws BadRequest in local:.
   [[nodiscard]] std::vector<Guard> guard() const {
     if (backend_ == nullptr) throw BadRequest("guard() called on an empty Hold: lock first");
     return backend_->guard(grant_);
@@ -83,7 +87,8 @@ class Hold {
 
   // Keeps the number and gives back the rest of the claims: drops some, turns exclusive into a
   // group, or narrows a path. Throws BadRequest when `claims` ask for more than is held, Evicted
-  // when it was evicted; either way the hold is as before.
+  // when it is lost; either way the hold is as before. After a StoreError that is unknown() the
+  // hold has either claims, and its next call finds out which.
   void downgrade(std::span<const Claim> claims) {
     if (backend_ == nullptr) throw BadRequest("downgrade() called on an empty Hold: lock first");
     backend_->downgrade(grant_, claims);
@@ -96,7 +101,8 @@ class Hold {
   // Stops when the space can no longer vouch for the hold, with a margin before the next one gets
   // in where there is a deadline. In a local space that is an eviction; callbacks run on the
   // evicting thread, before the next one gets in, and must not wait for it. In others they run on a
-  // thread of their own.
+  // thread of their own, and deadlines are counted down in this process: they pass in time, however
+  // slow or far the store is.
   [[nodiscard]] std::stop_token lost() const {
     return backend_ != nullptr ? backend_->lost(grant_) : std::stop_token{};
   }

@@ -15,6 +15,9 @@
 // A request r is a path or a name (exclusive), a claim, or several claims in braces, granted
 // together or not at all. A request that returns without a hold leaves nothing behind.
 //
+// A time or a stop bounds the whole call, also while a server is silent: what was sent is then
+// resolved and removed in the background. A time that is zero or past is one try, as try_lock().
+//
 // All throw BadRequest for a request that can't be met by anybody, LimitMismatch where contenders
 // disagree on a limit, Deadlock when the owner would wait for itself, Closed when the space is
 // destroyed meanwhile, Evicted when an operator removed the waiting request, SessionLost when the

@@ -3,8 +3,7 @@
 //   tenure::Space space = tenure::open("local:");
 //   auto hold = space.lock(book(3));
 //
-// The calls are those of locker.hpp. Destroying a Space ends all waits in it (they throw Closed);
-// holds stay valid, and keep its inside alive until the last one goes.
+// The calls are those of locker.hpp. Destroying a Space closes it: see close().
 //
 // Thread safety: const calls may run at once, on any threads. Destroying or moving one is for one
 // thread alone, but for calls that wait.
@@ -29,6 +28,16 @@ class Space : public Locker {
   Space(const Space&) = delete;
   Space& operator=(const Space&) = delete;
   ~Space();
+
+  // Ends all waits (they throw Closed; so do later requests), and returns when the store has every
+  // hold that was dropped, the session is removed and all threads of the space have ended: whoever
+  // waits for one of those holds has it. If a server does not answer, it returns after 5 seconds,
+  // and the lease ends the session. Holds stay valid: with them the session and its threads go on,
+  // and the last hold to go waits in the same way. On a thread that the space itself started (a
+  // callback of lost(), a coroutine without an executor) it does not wait; exit() then does.
+  void close() noexcept {
+    if (backend_ != nullptr) backend_->close();
+  }
 
   // The same space as somebody: an owner that would wait for itself, directly or through others,
   // gets a Deadlock error at once instead. May outlive the Space: its calls then throw Closed.

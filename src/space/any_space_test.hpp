@@ -4,8 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <memory>
+#include <source_location>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -13,10 +16,21 @@
 
 #include "tenure/space.hpp"
 #include "tests/kit/etcd.hpp"
+#include "tests/kit/patience.hpp"
 #include "tests/kit/postgres.hpp"
 #include "tests/kit/scratch.hpp"
 
 namespace tenure {
+
+// Waits until so many tickets wait: the test goes on when the others are in line.
+inline void await_waiters(const Space& space, std::size_t count,
+                          std::source_location where = std::source_location::current()) {
+  const auto waiting = [&space] {
+    const std::vector<TicketInfo> infos = space.inspect();
+    return static_cast<std::size_t>(std::ranges::count(infos, false, &TicketInfo::granted));
+  };
+  kit::until([&] { return waiting() == count; }, where);
+}
 
 // Parametrised by what stands before the colon of a URL.
 class AnySpace : public ::testing::TestWithParam<std::string_view> {
@@ -47,6 +61,11 @@ inline std::vector<std::string_view> all_spaces() {
   const char* const chosen = std::getenv("TENURE_TEST_SPACES");  // NOLINT(concurrency-mt-unsafe)
   if (chosen != nullptr) return {chosen};
   return {"local", "memory", "sqlite"};
+}
+inline std::vector<std::string_view> server_spaces() {
+  std::vector<std::string_view> spaces = all_spaces();
+  std::erase_if(spaces, [](std::string_view kind) { return kind != "postgres" && kind != "etcd"; });
+  return spaces;
 }
 #define TENURE_IN_ALL_SPACES(suite)                                      \
   INSTANTIATE_TEST_SUITE_P(In, suite, ::testing::ValuesIn(all_spaces()), \

@@ -35,7 +35,11 @@ std::optional<Hold> Locker::wait(const Request& request, detail::TimeLeft left,
   if (const detail::Grant grant = if_free(request); grant.ticket != nullptr) {
     return detail::HoldAccess::make(backend, grant);
   }
+  if (left.left != nullptr && left() <= nanoseconds::zero()) return try_lock(request);
   detail::SyncWaiter waiter;
+  if (left.left != nullptr || stop.stop_possible()) {
+    waiter.caller = detail::Caller::waits_with_limit;
+  }
   if (!backend->request(ask(request), waiter)) {
     const auto take_back = [backend, &waiter]() noexcept {
       if (detail::cancel(backend, waiter)) waiter.set_cancelled();

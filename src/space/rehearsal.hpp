@@ -110,7 +110,8 @@ class Rehearsal {
                                      Mode::permits(2),  Mode::group("shared", 2), Mode::permits(1)};
     // The last modes of the table disagree with earlier ones on a limit; they come rarely.
     const std::size_t mode = in.below(16);
-    return {paths[in.below(paths.size())], modes[mode < 12 ? mode % 4 : mode % modes.size()]};
+    const Path& path = paths[in.below(paths.size())];
+    return {path, modes[mode < 12 ? mode % 4 : mode % modes.size()]};
   }
 
   [[noreturn]] static void disagree(const std::string& what) { throw std::logic_error(what); }

@@ -10,13 +10,11 @@
 
 namespace tenure {
 
-Space::~Space() {
-  if (backend_ != nullptr) backend_->close();
-}
+Space::~Space() { close(); }
 
 Space& Space::operator=(Space&& other) noexcept {
   if (this != &other) {
-    if (backend_ != nullptr) backend_->close();
+    close();
     Locker::operator=(std::move(other));
   }
   return *this;

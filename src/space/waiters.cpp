@@ -1,16 +1,22 @@
 // How those who wait are told: threads that sleep, and coroutines that are due.
 #include <chrono>
 #include <ctime>
+#include <exception>
+#include <memory>
+#include <stop_token>
+#include <utility>
 
 #include "base/futex.hpp"
 #include "tenure/detail/backend.hpp"
+#include "tenure/detail/coroutine_wait.hpp"
 #include "tenure/detail/saturating.hpp"
 #include "tenure/detail/sync_waiter.hpp"
 #include "tenure/error.hpp"
+#include "tenure/hold.hpp"
 
 namespace tenure::detail {
 
-void throw_outcome(WaitOutcome outcome) {
+void throw_outcome(const Waiter& waiter, WaitOutcome outcome) {
   switch (outcome) {
     case WaitOutcome::granted: return;
     case WaitOutcome::closed: throw Closed("the space was closed while this request waited");
@@ -19,6 +25,7 @@ void throw_outcome(WaitOutcome outcome) {
       throw SessionLost(
           "the store ended the session of this process while this request waited: "
           "open the space again");
+    case WaitOutcome::failed: std::rethrow_exception(waiter.error);
   }
 }
 
@@ -48,23 +55,97 @@ void SyncWaiter::wait_for(std::chrono::nanoseconds time) noexcept {
   base::futex_wait(&word_, waiting, &deadline);
 }
 
+// ---- Coroutines ----
+
+// By value: the awaiter's own reference may be gone as soon as the request is queued.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
+bool CoroutineWait::start(std::shared_ptr<CoroutineWait> self, const Ask& ask,
+                          std::stop_token stop) {
+  CoroutineWait& wait = *self;
+  wait.self_ = self;
+  try {
+    if (wait.backend_->request(ask, wait)) {
+      wait.self_ = nullptr;
+      return false;
+    }
+  } catch (...) {
+    wait.self_ = nullptr;
+    throw;
+  }
+  if (stop.stop_possible()) wait.on_stop_.emplace(std::move(stop), OnStop{&wait});
+  return (wait.state_.fetch_or(suspended, std::memory_order_acq_rel) & ended) == 0;
+}
+
+void CoroutineWait::resume() {
+  const auto before = state_.fetch_or(resumed, std::memory_order_acq_rel);
+  if ((before & (resumed | destroyed)) == 0) coroutine_.resume();
+}
+
+bool CoroutineWait::finish() {
+  on_stop_.reset();
+  if (stopped_) return false;
+  throw_unless_granted(*this, outcome_);
+  return true;
+}
+
+void CoroutineWait::destroy() noexcept {
+  const ResumeScope scope;
+  const auto before = state_.fetch_or(destroyed, std::memory_order_acq_rel);
+  on_stop_.reset();
+  if ((before & ended) != 0) {
+    give_back();
+  } else if (cancel(backend_, *this)) {
+    self_ = nullptr;
+  }
+}
+
+void CoroutineWait::on_done(Waiter& waiter, WaitOutcome outcome) noexcept {
+  auto& self = static_cast<CoroutineWait&>(waiter);
+  self.outcome_ = outcome;
+  self.end();
+}
+
+void CoroutineWait::OnStop::operator()() const noexcept {
+  const ResumeScope scope;
+  if (!cancel(wait->backend_, *wait)) return;
+  wait->stopped_ = true;
+  wait->end();
+}
+
+void CoroutineWait::end() noexcept {
+  std::shared_ptr<CoroutineWait> self = std::move(self_);
+  const auto before = state_.fetch_or(ended, std::memory_order_acq_rel);
+  if ((before & destroyed) != 0) {
+    give_back();
+  } else if ((before & suspended) != 0) {
+    schedule(std::move(self));
+  }
+}
+
+void CoroutineWait::give_back() const noexcept {
+  if (stopped_ || outcome_ != WaitOutcome::granted) return;
+  const Hold undelivered = HoldAccess::make(backend_, grant);
+}
+
 namespace {
 
 // Of this thread. `tail` is meaningful while `head` is set.
 struct ResumeQueue {
-  Resumable* head;
-  Resumable* tail;
+  CoroutineWait* head;
+  CoroutineWait* tail;
   int scopes;
 };
 thread_local constinit ResumeQueue due{};
 
 }  // namespace
 
-void resume_soon(Resumable& coroutine) noexcept {
+void resume_soon(std::shared_ptr<CoroutineWait> wait) noexcept {
   const ResumeScope scope;
-  coroutine.next = nullptr;
-  (due.head == nullptr ? due.head : due.tail->next) = &coroutine;
-  due.tail = &coroutine;
+  CoroutineWait* const last = wait.get();
+  last->next_due_ = nullptr;
+  last->self_ = std::move(wait);
+  (due.head == nullptr ? due.head : due.tail->next_due_) = last;
+  due.tail = last;
 }
 
 ResumeScope::ResumeScope() noexcept { ++due.scopes; }
@@ -72,9 +153,9 @@ ResumeScope::ResumeScope() noexcept { ++due.scopes; }
 ResumeScope::~ResumeScope() {
   if (due.scopes == 1) {
     while (due.head != nullptr) {
-      const Resumable& next = *due.head;
-      due.head = next.next;
-      next.handle.resume();  // Its frame, and `next` with it, may be gone after this.
+      const std::shared_ptr<CoroutineWait> next = std::move(due.head->self_);
+      due.head = next->next_due_;
+      next->resume();
     }
   }
   --due.scopes;

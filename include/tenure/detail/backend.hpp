@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <coroutine>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -30,7 +29,11 @@ struct Grant {
   Token token;
 };
 
-enum class WaitOutcome : std::uint8_t { granted, closed, evicted, lost };
+enum class WaitOutcome : std::uint8_t { granted, closed, evicted, lost, failed };
+
+// What the thread that makes a request does until it is granted. Only the first may be kept waiting
+// by a server that does not answer: for the others, request() returns before it has asked one.
+enum class Caller : std::uint8_t { waits, waits_with_limit, goes_on };
 
 // Lives in the caller's frame, stack or operation. done() runs on whichever thread granted, with no
 // lock of the backend held; the waiter may be gone as soon as it has been called.
@@ -42,7 +45,9 @@ struct Waiter {
   // done() runs code of the user's: a space whose grants come from a thread that all depend on
   // calls it on another one.
   bool runs_code = false;
+  Caller caller = Caller::waits;
   Grant grant;
+  std::exception_ptr error;  // Where the outcome is `failed`: what request() would have thrown.
 
   // For the backend. Whoever sets `decided` says how the wait ends: by a grant, a cancellation, an
   // eviction or the end of the space. It is here and not in the ticket so that a cancellation that
@@ -107,7 +112,8 @@ class Backend {
   [[nodiscard]] virtual std::optional<Instant> deadline(const Grant& /*grant*/) { return {}; }
   [[nodiscard]] virtual std::vector<Guard> guard(const Grant& grant) = 0;
   [[nodiscard]] virtual int descriptor() const noexcept { return -1; }
-  // Ends all waits with WaitOutcome::closed; further requests throw Closed.
+  // Ends all waits with WaitOutcome::closed; further requests throw Closed. Ends what the backend
+  // started, unless something is held.
   virtual void close() noexcept = 0;
   // Nobody will ask any more; what is held stays valid, and the last release deletes the backend.
   virtual void abandon() noexcept = 0;
@@ -124,15 +130,7 @@ inline bool cancel(Backend* backend, Waiter& waiter) noexcept {
   return true;
 }
 
-// A coroutine that is due. Resuming happens in a queue of the thread, never by recursion: a chain
-// of hand-offs of any length needs one stack frame.
-struct Resumable {
-  std::coroutine_handle<> handle;
-  Resumable* next = nullptr;
-};
-void resume_soon(Resumable& coroutine) noexcept;
-
-// The outermost scope of a thread resumes what became due within it, at its end.
+// The outermost scope of a thread resumes the coroutines that became due within it, at its end.
 class ResumeScope {
  public:
   ResumeScope() noexcept;

@@ -17,10 +17,10 @@ struct TimeLeft {
 };
 
 // Throws what a wait that ended in `outcome` tells its caller.
-void throw_outcome(WaitOutcome outcome);
-inline void throw_unless_granted(WaitOutcome outcome) {
+void throw_outcome(const Waiter& waiter, WaitOutcome outcome);
+inline void throw_unless_granted(const Waiter& waiter, WaitOutcome outcome) {
   if (outcome != WaitOutcome::granted) [[unlikely]]
-    throw_outcome(outcome);
+    throw_outcome(waiter, outcome);
 }
 
 class SyncWaiter final : public Waiter {
@@ -37,7 +37,7 @@ class SyncWaiter final : public Waiter {
   [[nodiscard]] bool was_cancelled() const noexcept {
     return word_.load(std::memory_order_acquire) == cancelled;
   }
-  void throw_unless_granted() const { detail::throw_unless_granted(outcome_); }
+  void throw_unless_granted() const { detail::throw_unless_granted(*this, outcome_); }
 
  private:
   // NOLINTNEXTLINE(performance-enum-size): the kernel sleeps on 32 bits.

@@ -1,33 +1,18 @@
 #include "space/local/shard_lock.hpp"
 
-#include <linux/membarrier.h>
 #include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <ctime>
 
 #include "base/futex.hpp"
+#include "base/membarrier.hpp"
 
 namespace tenure::local {
+
+using base::barrier_everywhere;
+using base::has_membarrier;
+
 namespace {
-
-long membarrier(int command) noexcept { return ::syscall(SYS_membarrier, command, 0, 0); }
-
-bool has_membarrier() noexcept {
-  static const bool registered = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 &&
-                                 membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
-  return registered;
-}
-
-// Every other thread of the process has passed a memory barrier when this returns. Only where there
-// is one.
-void barrier_everywhere() noexcept {
-  // Registered before the first fork, or inherited: after that it does not fail.
-  while (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0) {
-    membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
-  }
-}
 
 std::uint64_t next_thread_number() noexcept {
   constinit static std::atomic<std::uint64_t> last = 0;

@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/kit/patience.hpp"
+
 namespace tenure::local {
 namespace {
 
@@ -56,7 +58,8 @@ TEST(ShardLock, CountsRightWhileItLeans) {
       ++others;
     }
     others += try_once(shared) ? 1 : 0;
-    for (const long now = own; own < now + 2000;) std::this_thread::yield();  // It has a streak.
+    const long now = own;
+    kit::until([&] { return own >= now + 2000; });  // It has a streak.
   }
   stop = true;
   leaner.join();

@@ -6,6 +6,12 @@
 #include "space/stored/keys.hpp"
 
 namespace tenure::stored {
+namespace {
+
+// Of a range that may have entries of the claim's own group in it.
+constexpr std::uint32_t few_entries = 4;
+
+}  // namespace
 
 Revision Floors::of(const std::string& line) const {
   const base::Mutex::Scoped lock{mutex_};
@@ -20,23 +26,25 @@ void Floors::raise(const std::string& line, Revision to) {
   floor = std::max(floor, to);
 }
 
-Look::Look(std::span<const Claim> claims, std::span<const std::string> known, Revision number,
-           const Floors& floors)
+Look::Look(std::span<const Claim> claims, Regions seen, Revision number, const Floors& floors,
+           Extent extent)
     : number_(number) {
+  for (const Claim& claim : claims) add_lines(claim, exclusive_region, floors);
   for (const Claim& claim : claims) {
-    add_class(claim, exclusive_class, floors);
-    for (const std::string& cls : known) {
-      if (!class_in(cls).empty()) add_class(claim, cls, floors);
+    if (seen.shared && claim.mode.kind() != Mode::Kind::shared) {
+      add_lines(claim, shared_region, floors);
     }
   }
-  conflicts_ = ranges_.size();
-  for (const Claim& claim : claims) add_limit(claim, class_of(claim.mode));
-  add_gaps(known);
+  for (const Claim& claim : claims) {
+    if (seen.groups) add_groups(claim, extent);
+  }
+  for (const Claim& claim : claims) add_limit(claim);
+  add_unseen(claims, seen);
 }
 
-// What is in a class on one path, and earlier. Numbers are the ends of the keys.
-Range Look::until_own(std::string prefix) const {
-  Range range = Range::prefix(std::move(prefix));
+// What is in a line, and earlier. Numbers are the ends of the keys.
+Range Look::until_own(std::string line) const {
+  Range range = Range::prefix(std::move(line));
   if (number_ == this_apply) {
     range.before = this_apply;
   } else {
@@ -45,24 +53,53 @@ Range Look::until_own(std::string prefix) const {
   return range;
 }
 
-void Look::add_class(const Claim& claim, std::string_view cls, const Floors& floors) {
-  if (!claim.mode.is_exclusive() && group_in(cls) == claim.mode.name()) return;
-  for (std::size_t depth = 0; depth <= claim.path.depth(); ++depth) {
-    Range line = until_own(here(cls, claim.path.prefix(depth))).last();
-    lines_.push_back({.range = ranges_.size(), .prefix = line.from.size()});
-    const Revision floor = floors.of(line.from);
-    if (floor != Revision{} && floor < number_) line.from += stamp(floor);
-    ranges_.push_back(std::move(line));
-  }
-  Range below_it = Range::prefix(below(cls, claim.path)).first();
-  below_it.before = number_;
-  ranges_.push_back(std::move(below_it));
+void Look::add_conflict(Range range, std::string_view own) {
+  ranges_.push_back(std::move(range));
+  owns_.push_back(own);
 }
 
-void Look::add_limit(const Claim& claim, std::string_view cls) {
+void Look::add_lines(const Claim& claim, std::string_view region, const Floors& floors) {
+  for (std::size_t depth = 0; depth <= claim.path.depth(); ++depth) {
+    Range line = until_own(here(region, claim.path.prefix(depth))).last();
+    lines_.push_back({.range = ranges_.size(), .size = line.from.size()});
+    const Revision floor = floors.of(line.from);
+    if (floor != Revision{} && floor < number_) line.from += stamp(floor);
+    add_conflict(std::move(line), {});
+  }
+  Range below_it = Range::prefix(below(region, claim.path)).first();
+  below_it.before = number_;
+  add_conflict(std::move(below_it), {});
+}
+
+void Look::add_groups(const Claim& claim, Extent extent) {
+  const std::string_view own = claim.mode.name();
+  const bool whole = extent == Extent::all && !own.empty();
+  const bool in_region = claim.mode.kind() == Mode::Kind::named || claim.mode.limit() != 0;
+  for (std::size_t depth = 0; depth <= claim.path.depth(); ++depth) {
+    const Path path = claim.path.prefix(depth);
+    Range groups = Range::prefix(here(group_region, path)).last();
+    groups.before = number_;
+    if (!in_region) {  // A shared claim seldom meets a limited group of its own name.
+      if (whole) groups.limit = 0;
+      add_conflict(std::move(groups), own);
+      continue;
+    }
+    Range behind = groups;
+    groups.to = here(path, own);
+    behind.from = prefix_end(groups.to);
+    add_conflict(std::move(groups), {});
+    add_conflict(std::move(behind), {});
+  }
+  Range below_it = Range::prefix(below(group_region, claim.path)).first();
+  if (!own.empty()) below_it.limit = whole ? 0 : few_entries;
+  below_it.before = number_;
+  add_conflict(std::move(below_it), own);
+}
+
+void Look::add_limit(const Claim& claim) {
   const std::uint32_t limit = claim.mode.limit();
   if (limit == 0) return;
-  Range range = until_own(here(cls, claim.path)).last(limit);
+  Range range = until_own(line_of(claim)).last(limit);
   if (limit > max_watched_members) {
     range.skip = limit - 1;
     range.limit = 1;
@@ -71,60 +108,75 @@ void Look::add_limit(const Claim& claim, std::string_view cls) {
   ranges_.push_back(std::move(range));
 }
 
-void Look::add_gaps(std::span<const std::string> known) {
-  std::string from{group_tag};
-  for (const std::string& cls : known) {
-    Range gap;
-    gap.from = from;
-    gap.to = cls;
-    gap.limit = 1;
-    if (gap.from < gap.to) ranges_.push_back(std::move(gap));
-    // Behind a key without a class there may be a class that begins with it.
-    from = class_in(cls).empty() ? cls + '\0' : prefix_end(cls);
-  }
-  Range rest;
-  rest.from = std::move(from);
-  rest.to = prefix_end(std::string{group_tag});
-  rest.limit = 1;
-  ranges_.push_back(std::move(rest));
+// The two regions are next to each other. In a look of its own the ticket may find itself: then it
+// has seen somebody there, and no harm is done. Later tickets are not passed over: a region may
+// have very many.
+void Look::add_unseen(std::span<const Claim> claims, Regions seen) {
+  const bool shared = !seen.shared && std::ranges::any_of(claims, [](const Claim& claim) {
+    return claim.mode.kind() != Mode::Kind::shared;
+  });
+  if (!shared && seen.groups) return;
+  Range range;
+  range.from = shared ? shared_region : group_region;
+  range.to = prefix_end(std::string{seen.groups ? shared_region : group_region});
+  range.limit = 1;
+  if (number_ == this_apply) range.before = this_apply;
+  ranges_.push_back(std::move(range));
+}
+
+std::vector<Range> Look::next(std::size_t done, std::size_t most) const {
+  const auto from = ranges_.begin() + static_cast<std::ptrdiff_t>(done);
+  const std::size_t count = std::min(most, ranges_.size() - done);
+  return {from, from + static_cast<std::ptrdiff_t>(count)};
 }
 
 void Look::raise(Floors& floors, Revision number) const {
   for (const Line& line : lines_) {
-    floors.raise(ranges_[line.range].from.substr(0, line.prefix), number);
+    floors.raise(ranges_[line.range].from.substr(0, line.size), number);
   }
 }
 
-Look::Found Look::found(std::span<const std::vector<Entry>> reads) const {
-  Found result;
-  for (std::size_t i = conflicts_ + limits_.size(); i < ranges_.size(); ++i) {
-    for (const Entry& entry : reads[i]) {
-      const std::string_view cls = class_in(entry.key);
-      result.unknown.emplace_back(cls.empty() ? std::string_view{entry.key} : cls);
-    }
-  }
-  if (!result.unknown.empty()) return result;
-  // Of several the latest: when that goes, most likely all before it have.
+// Of several the latest: when that goes, most likely all before it have.
+void Look::find_blocker(std::span<const std::vector<Entry>> reads, Found& result) const {
   const Entry* latest = nullptr;
-  for (std::size_t i = 0; i < conflicts_; ++i) {
+  for (std::size_t i = 0; i < std::min(owns_.size(), reads.size()); ++i) {
+    bool own_only = !owns_[i].empty() && ranges_[i].limit == reads[i].size();
     for (const Entry& entry : reads[i]) {
+      if (!owns_[i].empty() && group_in(entry.key) == owns_[i]) continue;
+      own_only = false;
       if (latest == nullptr || number_in(entry.key) > number_in(latest->key)) latest = &entry;
     }
+    result.own_only = result.own_only || (own_only && ranges_[i].limit != 0);
   }
-  if (latest != nullptr) {
-    result.blockers.push_back(*latest);
-    return result;
-  }
+  if (latest != nullptr) result.blockers.push_back(*latest);
+}
+
+void Look::find_limit(std::span<const std::vector<Entry>> reads, Found& result) const {
   for (const Limit& limit : limits_) {
+    if (limit.range >= reads.size()) return;
     const std::vector<Entry>& members = reads[limit.range];
     if (limit.limit > max_watched_members) {
       if (!members.empty()) result.crowds.push_back(ranges_[limit.range].from);
     } else if (members.size() == limit.limit) {
       result.by_limit = true;
       result.blockers = members;
-      break;  // One full limit is enough to wait for.
+      return;  // One full limit is enough to wait for.
     }
   }
+}
+
+Look::Found Look::found(std::span<const std::vector<Entry>> reads) const {
+  Found result;
+  result.partial = reads.size() < ranges_.size();
+  for (std::size_t i = owns_.size() + limits_.size(); i < std::min(ranges_.size(), reads.size());
+       ++i) {
+    for (const Entry& entry : reads[i]) {
+      const bool shared = entry.key.starts_with(shared_region);
+      (shared ? result.unseen.shared : result.unseen.groups) = true;
+    }
+  }
+  find_blocker(reads, result);
+  if (result.blockers.empty()) find_limit(reads, result);
   return result;
 }
 

@@ -88,7 +88,7 @@ bool claims_key(const Row& row, Token number, std::string_view key) {
 
 Range rows_range() {
   Range range;
-  range.from = exclusive_class;
+  range.from = exclusive_region;
   range.to = session_prefix;
   return range;
 }

@@ -10,12 +10,15 @@
 #include <latch>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include "space/any_space_test.hpp"
 #include "tenure/memory_store.hpp"
 #include "tenure/tenure.hpp"
+#include "tests/kit/patience.hpp"
 
 namespace tenure::stored {
 namespace {
@@ -36,20 +39,17 @@ class StoredFate : public ::testing::Test {
     }
     return {};
   }
-  void await_waiters(std::size_t count) {
-    for (;;) {
-      std::size_t waiting = 0;
-      for (const TicketInfo& info : space.inspect()) waiting += info.granted ? 0 : 1;
-      if (waiting == count) return;
-      std::this_thread::yield();
-    }
+  void await_waiters(std::size_t count,
+                     std::source_location where = std::source_location::current()) {
+    tenure::await_waiters(space, count, where);
   }
   // Runs on a thread until it ends; the store's clock does not move meanwhile.
   [[nodiscard]] static std::jthread start(std::function<void()> work) {
     return std::jthread{std::move(work)};
   }
-  static void await(const std::stop_token& token) {
-    while (!token.stop_requested()) std::this_thread::yield();
+  static void await(const std::stop_token& token,
+                    std::source_location where = std::source_location::current()) {
+    kit::until([&token] { return token.stop_requested(); }, where);
   }
   [[nodiscard]] std::size_t entries() {
     Txn txn;
@@ -447,10 +447,11 @@ TEST_F(StoredFate, AWaitRidesOutErrors) {
   hold.release();
   store->fail_next(2, MemoryStore::Fault::before);
   store->hold_notices(false);
-  while (!in) {
+  kit::until([&] {
     store->settle();
     store->advance(1s);
-  }
+    return in.load();
+  });
 }
 
 TEST_F(StoredFate, EntriesOfOthersAreRefusedByName) {

@@ -14,6 +14,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// How soon a look at a hold that failed is tried again.
+constexpr auto hold_retry_time = 200ms;
+
 // How long before its deadline a holder is told.
 std::chrono::nanoseconds margin(std::chrono::nanoseconds max_hold) {
   return std::min<std::chrono::nanoseconds>(1s, max_hold / 3);
@@ -26,19 +29,66 @@ void StoredSpace::check_open_for_hold() const {
     throw Error("this hold belongs to the parent process: a forked child must lock again");
 }
 
-std::vector<Guard> StoredSpace::guard(const detail::Grant& grant) {
-  check_open_for_hold();
-  const RecordRef record = static_cast<Record*>(grant.ticket)->held;
-  std::vector<Guard> guards;
-  for (const Claim& claim : record->row.claims) {
-    guards.push_back(Guard::present(row_key(claim, record->number)));
+void StoredSpace::hold(const RecordRef& record) noexcept {
+  record->held = record;
+  const base::Mutex::Scoped lock{mutex_};
+  record->deadline = record->row.deadline;
+  ++holds_;
+}
+
+// ---- Deadlines ----
+
+// Looks come in any order; the newest row counts.
+void StoredSpace::saw_deadline(const RecordRef& record, std::optional<Instant> deadline,
+                               Revision written) {
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    if (written < record->deadline_at) return;
+    record->deadline_at = written;
+    record->deadline = deadline;
   }
-  return guards;
+  count_down(record);
+}
+
+// By the clock that holders count by: once true, somebody may have the next hold.
+bool StoredSpace::is_over(const Record& record) {
+  std::optional<Instant> deadline;
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    deadline = record.deadline;
+  }
+  return deadline.has_value() && store_->latest_now() >= *deadline;
+}
+
+std::optional<Instant> StoredSpace::tell_at(const Record& record) {
+  const base::Mutex::Scoped lock{mutex_};
+  if (!record.deadline.has_value() || !record.lost.has_value() || record.is_lost) return {};
+  const std::chrono::nanoseconds max_hold = record.row.max_hold;
+  return detail::saturating_sub(*record.deadline, margin(max_hold.count() != 0 ? max_hold : 3s));
+}
+
+bool StoredSpace::is_due(const Record& record) {
+  const std::optional<Instant> at = tell_at(record);
+  return at.has_value() && store_->latest_now() >= *at;
+}
+
+void StoredSpace::count_down(const RecordRef& record) noexcept {
+  const std::optional<Instant> at = tell_at(*record);
+  if (!at.has_value()) return;
+  try {
+    timers_->set(record->number.value, *at, [this, weak = std::weak_ptr{record}] {
+      const RecordRef hold = weak.lock();
+      if (hold != nullptr && is_due(*hold)) fire_lost(hold);  // Or it was renewed meanwhile.
+    });
+  } catch (...) {
+    fire_lost(record);  // Nobody could tell it any more.
+  }
 }
 
 std::optional<Instant> StoredSpace::deadline(const detail::Grant& grant) {
   check_open_for_hold();
   const RecordRef record = static_cast<Record*>(grant.ticket)->held;
+  settle_downgrade(record);
   Txn read;
   read.reads.push_back(Range::key(record->first_key()));
   const Outcome outcome = store_->apply(read);
@@ -53,6 +103,7 @@ bool StoredSpace::renew(detail::Grant& grant) {
     const base::Mutex::Scoped lock{mutex_};
     return record->is_lost;
   };
+  settle_downgrade(record);
   for (;;) {
     if (is_lost()) return false;
     Txn read;
@@ -61,26 +112,49 @@ bool StoredSpace::renew(detail::Grant& grant) {
     if (outcome.reads.front().empty()) return false;
     const Entry& entry = outcome.reads.front().front();
     Row row = parse_row(entry).row.value_or(record->row);
+    saw_deadline(record, row.deadline, entry.changed);
+    if (is_over(*record)) {
+      remove_ticket({.entry = entry, .row = row, .number = record->number});
+      return false;
+    }
     if (row.evicted) return false;
     if (row.max_hold.count() == 0) return true;
-    const Instant now = store_->now();
-    if (row.deadline.has_value() && now >= *row.deadline) return false;
-    row.deadline = detail::saturating_add(now, row.max_hold);
+    row.deadline = detail::saturating_add(store_->now(), row.max_hold);
     Txn txn;
     txn.guards.push_back(Guard::unchanged(entry.key, entry.changed));
     txn.writes.push_back(Write::put(entry.key, row.text()));
-    if (!store_->apply(txn).committed) continue;
+    const Outcome renewed = store_->apply(txn);
+    if (!renewed.committed) continue;
     record->row.deadline = row.deadline;
+    saw_deadline(record, row.deadline, renewed.revision);
     // It may have been stopped for longer than that, or told meanwhile.
-    return store_->now() < *row.deadline && !is_lost();
+    return !is_over(*record) && !is_lost();
   }
 }
 
+std::vector<Guard> StoredSpace::guard(const detail::Grant& grant) {
+  check_open_for_hold();
+  const RecordRef record = static_cast<Record*>(grant.ticket)->held;
+  settle_downgrade(record);
+  std::vector<Guard> guards;
+  for (const Claim& claim : record->row.claims) {
+    guards.push_back(Guard::present(row_key(claim, record->number)));
+  }
+  // Both present and absent: with this nothing commits.
+  if (is_over(*record)) guards.push_back(Guard::absent(record->first_key()));
+  return guards;
+}
+
+// ---- lost() ----
+
+// Asks the store for nothing: it may be slow, or out of reach.
 std::stop_token StoredSpace::lost(const detail::Grant& grant) {
   check_open_for_hold();
   const RecordRef record = static_cast<Record*>(grant.ticket)->held;
   std::stop_token token;
   bool first = false;
+  WatchFor what;
+  std::uint64_t round = 0;
   {
     const base::Mutex::Scoped lock{mutex_};
     if (record->lost.has_value()) {
@@ -91,6 +165,9 @@ std::stop_token StoredSpace::lost(const detail::Grant& grant) {
       token = record->lost.emplace().get_token();
       std::erase_if(watched_holds_, [](const auto& hold) { return hold.expired(); });
       watched_holds_.push_back(record);
+      round = ++record->round;
+      what.ranges.push_back(Range::key(record->first_key()));
+      what.after = Revision{record->number.value};
     }
   }
   // Each time: who was stopped for longer than its session must not believe an old answer.
@@ -98,53 +175,78 @@ std::stop_token StoredSpace::lost(const detail::Grant& grant) {
     if (!token.stop_requested()) fire_lost(record);
     while (!token.stop_requested()) std::this_thread::yield();
   } else if (first) {
-    watch_hold(record);
+    count_down(record);
+    arm_hold(record, std::move(what), round);
   }
   return token;
 }
 
-// Looks at the hold's own entry, and at it again when that changes or its time comes.
+// Looks at the hold's own entry, and at it again when that changes.
 void StoredSpace::watch_hold(const RecordRef& record) noexcept {
   const Stay stay{*this};  // A release does not wait for this once the old watch is taken out.
   Watches old;
   std::uint64_t round = 0;
-  std::string key;
   {
     const base::Mutex::Scoped lock{mutex_};
     round = ++record->round;
     old.swap(record->watches);
-    key = record->first_key();
+    if (record->is_lost) return;
   }
   old.clear();
   WatchFor what;
-  bool is_lost = false;
+  bool is_lost = is_due(*record);
   try {
-    Txn read;
-    read.reads.push_back(Range::key(key));
-    const Outcome outcome = store_->apply(read);
-    what.after = outcome.revision;
-    what.ranges.push_back(Range::key(key));
-    if (outcome.reads.front().empty()) {
-      const base::Mutex::Scoped lock{mutex_};
-      // Or it was just downgraded, and is elsewhere.
-      is_lost = !record->moving && record->first_key() == key;
-      if (!is_lost) what.until = detail::saturating_add(store_->now(), 1ms);
-    } else {
-      const Row row = parse_row(outcome.reads.front().front()).row.value_or(Row{});
-      if (row.deadline.has_value()) {
-        what.until = detail::saturating_sub(*row.deadline,
-                                            margin(row.max_hold.count() != 0 ? row.max_hold : 3s));
-        is_lost = row.evicted || store_->now() >= *what.until;
-      }
-    }
+    if (!is_lost) what = look_at_hold(record, is_lost);
   } catch (...) {
-    what.ranges.clear();
     // Nothing is known: not a reason to give up.
-    what.until = detail::saturating_add(store_->now(), 200ms);
+    what = {};
+    what.until = detail::saturating_add(store_->latest_now(), hold_retry_time);
   }
   if (is_lost) {
     fire_lost(record);
-    return;
+  } else {
+    arm_hold(record, std::move(what), round);
+  }
+}
+
+// What to watch next, of a hold that is not lost.
+WatchFor StoredSpace::look_at_hold(const RecordRef& record, bool& is_lost) {
+  const auto keys = [this, &record] {
+    const base::Mutex::Scoped lock{mutex_};
+    std::vector<std::string> all{record->first_key()};
+    if (const std::optional<Row> perhaps = record->perhaps) {
+      all.push_back(row_key(perhaps->claims.front(), record->number));
+    }
+    return all;
+  };
+  const std::vector<std::string> looked_at = keys();
+  Txn read;
+  for (const std::string& key : looked_at) read.reads.push_back(Range::key(key));
+  const Outcome outcome = store_->apply(read);
+  WatchFor what;
+  what.after = outcome.revision;
+  what.ranges = read.reads;
+  for (const std::vector<Entry>& found : outcome.reads) {
+    const std::optional<Row> row = found.empty() ? std::nullopt : parse_row(found.front()).row;
+    if (!row.has_value()) continue;
+    saw_deadline(record, row->deadline, found.front().changed);
+    is_lost = row->evicted || is_due(*record);
+    return what;
+  }
+  // Or it was just downgraded, and is elsewhere.
+  is_lost = keys() == looked_at;
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    is_lost = is_lost && !record->moving;
+  }
+  if (!is_lost) what.until = detail::saturating_add(store_->latest_now(), 1ms);
+  return what;
+}
+
+// Its time, too: of a clock that is moved by hand the timers know nothing.
+void StoredSpace::arm_hold(const RecordRef& record, WatchFor what, std::uint64_t round) noexcept {
+  if (const std::optional<Instant> at = tell_at(*record); at.has_value()) {
+    what.until = std::min(what.until.value_or(*at), *at);
   }
   Watches made;
   try {
@@ -162,20 +264,25 @@ void StoredSpace::watch_hold(const RecordRef& record) noexcept {
 
 // On a thread of its own: the callbacks are the user's, and may take their time.
 void StoredSpace::fire_lost(const RecordRef& record) noexcept {
-  std::optional<std::stop_source> source;
+  std::stop_source source{std::nostopstate};
   {
     const base::Mutex::Scoped lock{mutex_};
-    source = record->lost;
-    record->is_lost = source.has_value();
+    if (record->is_lost || !record->lost.has_value()) return;
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access)
+    source = *record->lost;
+    record->is_lost = true;
   }
-  if (!source.has_value()) return;
   try {
-    std::thread{[own = *source]() mutable { own.request_stop(); }}.detach();
+    callers_->run([this, own = source]() mutable {
+      const Working working{this};
+      own.request_stop();
+    });
   } catch (...) {
-    source->request_stop();  // No thread to be had: then here.
+    source.request_stop();  // No thread to be had: then here.
   }
 }
 
+// Holders first: the end of a wait may have to wait for the store.
 void StoredSpace::on_session_lost() noexcept {
   std::vector<RecordRef> waiting;
   std::vector<std::weak_ptr<Record>> holds;
@@ -184,10 +291,11 @@ void StoredSpace::on_session_lost() noexcept {
     for (const auto& [number, record] : waiting_) waiting.push_back(record);
     holds.swap(watched_holds_);
   }
-  for (const RecordRef& record : waiting) end_wait(record, detail::WaitOutcome::lost);
   for (const auto& weak : holds) {
     if (const RecordRef hold = weak.lock()) fire_lost(hold);
   }
+  for (detail::Waiter* const waiter : take_all_asking()) tell(*waiter, detail::WaitOutcome::lost);
+  for (const RecordRef& record : waiting) end_wait(record, detail::WaitOutcome::lost);
 }
 
 }  // namespace tenure::stored

@@ -42,8 +42,9 @@ std::optional<Seen> StoredSpace::resolve(const Entry& entry) {
 }
 
 // Guarded on the entry as it was seen: a renewal, or another who removed it first, wins.
-bool StoredSpace::remove_ticket(const Seen& ticket) {
+bool StoredSpace::remove_ticket(const Seen& ticket, std::vector<Guard> also) {
   Txn txn;
+  txn.guards = std::move(also);
   txn.guards.push_back(Guard::unchanged(ticket.entry.key, ticket.entry.changed));
   for (const Claim& claim : ticket.row.claims) {
     txn.writes.push_back(Write::remove(row_key(claim, ticket.number)));
@@ -73,20 +74,32 @@ StoredSpace::Snapshot StoredSpace::snapshot() {
           .sessions = std::move(outcome.reads[1])};
 }
 
+bool StoredSpace::overdue(const Row& row) {
+  return row.deadline.has_value() && store_->now() >= *row.deadline;
+}
+
+bool StoredSpace::dead_or_overdue(const Row& row) {
+  return overdue(row) || !store_->alive(row.session);
+}
+
+void StoredSpace::remove_overdue(Snapshot& all) {
+  std::erase_if(all.tickets, [this](const Seen& ticket) {
+    return overdue(ticket.row) && remove_ticket(ticket);
+  });
+}
+
 void StoredSpace::remove_dead(Snapshot& all) {
+  remove_overdue(all);
   std::map<std::string, bool> alive;
-  const Instant now = store_->now();
   std::erase_if(all.tickets, [&](const Seen& ticket) {
     const auto [known, added] = alive.try_emplace(ticket.row.session);
     if (added) known->second = store_->alive(ticket.row.session);
-    if (known->second && !(ticket.row.deadline.has_value() && now >= *ticket.row.deadline)) {
-      return false;
-    }
-    return remove_ticket(ticket);
+    return !known->second && remove_ticket(ticket);
   });
 }
 
 std::vector<TicketInfo> StoredSpace::inspect(const Path& path) {
+  const Stay stay{*this};
   check_open();
   Snapshot all = snapshot();
   remove_dead(all);
@@ -130,7 +143,29 @@ std::vector<TicketInfo> StoredSpace::inspect(const Path& path) {
   return infos;
 }
 
+// Earlier tickets that together keep it waiting, each as it was seen: while they stand, it is not
+// granted and never was. Empty: it holds.
+std::vector<Guard> StoredSpace::waits(const Snapshot& all, const Seen& ticket) {
+  const Ticket own{.number = ticket.number, .claims = ticket.row.claims, .owner = {}};
+  std::vector<Ticket> earlier;
+  std::vector<Guard> guards;
+  for (const Seen& seen : all.tickets) {
+    if (seen.number >= ticket.number) continue;
+    const Ticket one{.number = seen.number, .claims = seen.row.claims, .owner = {}};
+    const Guard stands = Guard::unchanged(seen.entry.key, seen.entry.changed);
+    if (conflict(own.claims, one.claims)) return {stands};
+    earlier.push_back(one);
+  }
+  // No conflict: a limit is reached, or it holds.
+  for (const Token blocker : blockers(own, earlier)) {
+    const Seen& seen = *std::ranges::find(all.tickets, blocker, &Seen::number);
+    guards.push_back(Guard::unchanged(seen.entry.key, seen.entry.changed));
+  }
+  return guards;
+}
+
 bool StoredSpace::evict(Token token, bool at_once) {
+  const Stay stay{*this};
   check_open();
   bool removed = false;
   for (;;) {
@@ -139,16 +174,16 @@ bool StoredSpace::evict(Token token, bool at_once) {
     const auto broken = std::ranges::find(all.unreadable, token, &Unreadable::number);
     if (broken != all.unreadable.end() && remove_unreadable(*broken)) removed = true;
     const auto found = std::ranges::find(all.tickets, token, &Seen::number);
-    if (found == all.tickets.end() || (found->row.evicted && !at_once)) return removed;
-    std::vector<Ticket> earlier;
-    for (const Seen& seen : all.tickets) {
-      if (seen.number < token) {
-        earlier.push_back({.number = seen.number, .claims = seen.row.claims, .owner = {}});
-      }
+    if (found == all.tickets.end()) return removed;
+    if (overdue(found->row)) {
+      if (remove_ticket(*found)) return removed;
+      continue;
     }
-    const Ticket ticket{.number = token, .claims = found->row.claims, .owner = {}};
-    if (at_once || !granted(ticket, earlier)) {
-      if (remove_ticket(*found)) return true;
+    if (found->row.evicted && !at_once) return removed;
+    // A waiter has no margin, so it must still be one when it is removed.
+    const std::vector<Guard> waiting = at_once ? std::vector<Guard>{} : waits(all, *found);
+    if (at_once || !waiting.empty()) {
+      if (remove_ticket(*found, waiting)) return true;
       continue;
     }
     Row row = found->row;

@@ -1,13 +1,13 @@
-// How tickets of this process leave: released, dropped, cancelled, narrowed, or with the space.
+// How tickets of this process leave: released, dropped, cancelled, or with the space.
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <typeinfo>
 #include <utility>
 
+#include "space/stored/endings.hpp"
 #include "space/stored/stored_space.hpp"
 #include "tenure/detail/saturating.hpp"
-#include "tenure/error.hpp"
-#include "tenure/rule.hpp"
 
 namespace tenure::stored {
 namespace {
@@ -19,11 +19,19 @@ constexpr std::size_t max_removals = 64;
 
 }  // namespace
 
+// Of a ticket that was downgraded perhaps: whichever entries there are.
 Txn StoredSpace::removal(const Record& record) {
   Txn txn;
-  txn.guards.push_back(Guard::present(record.first_key()));
-  for (const Claim& claim : record.row.claims) {
-    txn.writes.push_back(Write::remove(row_key(claim, record.number)));
+  const auto remove = [&](const std::vector<Claim>& claims) {
+    for (const Claim& claim : claims) {
+      txn.writes.push_back(Write::remove(row_key(claim, record.number)));
+    }
+  };
+  remove(record.row.claims);
+  if (record.perhaps.has_value()) {
+    remove(record.perhaps->claims);
+  } else {
+    txn.guards.push_back(Guard::present(record.first_key()));
   }
   return txn;
 }
@@ -36,25 +44,50 @@ StoredSpace::RecordRef StoredSpace::take_back(const detail::Grant& grant) noexce
     const base::Mutex::Scoped lock{mutex_};
     ++record->round;
     watches.swap(record->watches);
+    --holds_;
+    changed_.notify_all();
   }
+  timers_->cancel(record->number.value);
   return record;
 }
 
+class StoredSpace::Departure {
+ public:
+  explicit Departure(StoredSpace& space) noexcept
+      : space_(space.closed_.load(std::memory_order_acquire) && !space.forked() ? &space
+                                                                                : nullptr) {
+    if (space_ != nullptr) space_->owners_.fetch_add(1, std::memory_order_relaxed);
+  }
+  Departure(const Departure&) = delete;
+  Departure& operator=(const Departure&) = delete;
+  ~Departure() {
+    if (space_ == nullptr) return;
+    space_->await_end();
+    space_->disown();
+  }
+
+ private:
+  StoredSpace* const space_;
+};
+
 bool StoredSpace::release(const detail::Grant& grant) {
   if (forked()) return false;
+  const Departure departure{*this};
   const RecordRef record = take_back(grant);
   const Stay stay{*this};
   leave();
-  const Txn txn = removal(*record);
+  const bool over = is_over(*record);
   try {
-    return store_->apply(txn).committed;
+    settle_downgrade(record);
+    return store_->apply(removal(*record)).committed && !over;
   } catch (...) {
-    retry_later(txn);
+    retry_later(removal(*record));
     throw;
   }
 }
 
 void StoredSpace::drop(const detail::Grant& grant) noexcept {
+  const Departure departure{*this};
   release_then(grant, [](const std::exception_ptr& /*error*/, bool /*held*/) {});
 }
 
@@ -64,12 +97,29 @@ void StoredSpace::release_then(const detail::Grant& grant, Released done) noexce
     return;
   }
   const RecordRef record = take_back(grant);
-  const Txn txn = removal(*record);
+  const bool over = is_over(*record);
+  post_removal(removal(*record),
+               [over, done = std::move(done)](const std::exception_ptr& error, bool held) {
+                 done(error, held && !over);
+               });
+}
+
+// Leaves when the store has answered.
+void StoredSpace::post_removal(const Txn& txn, Released done) noexcept {
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    ++posts_;
+  }
   store_->post(txn, [this, txn, done = std::move(done)](const Outcome& outcome,
                                                         const std::exception_ptr& error) {
     const InStore in_store;
     if (error != nullptr) retry_later(txn);
-    done(error, outcome.committed);
+    if (done) done(error, outcome.committed);
+    {
+      const base::Mutex::Scoped lock{mutex_};
+      --posts_;
+      changed_.notify_all();
+    }
     leave();
   });
 }
@@ -80,6 +130,7 @@ void StoredSpace::withdraw(detail::Waiter& waiter) noexcept {
   Watches watches;
   {
     const base::Mutex::Scoped lock{mutex_};
+    if (asking_.erase(&waiter) != 0) return;  // Whoever asks for it finds that out.
     const auto found = waiting_.find(waiter.grant.token.value);
     if (found == waiting_.end()) return;
     record = std::move(found->second);
@@ -104,22 +155,29 @@ void StoredSpace::start_retrying() noexcept {
     const base::Mutex::Scoped lock{mutex_};
     if (std::exchange(retrying_, true)) return;  // Somebody retries already.
   }
-  enter();
   arm_retry();
 }
 
+// The end of the space takes the watch back, and retries what is left itself. The watch may fire,
+// and its notice arm the next one, before it is kept here: then it must not displace that.
 void StoredSpace::arm_retry() noexcept {
+  std::uint64_t round = 0;
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    round = ++retry_round_;
+  }
   std::unique_ptr<Watch> watch;
   try {
     WatchFor soon;
-    soon.until = detail::saturating_add(store_->now(), retry_time);
+    soon.until = detail::saturating_add(store_->latest_now(), retry_time);
     watch = store_->watch(std::move(soon), [this] { retry(); });
-  } catch (...) {
-    leave();  // No thread, no memory: what is left goes with the session.
-    return;
+  } catch (...) {  // NOLINT(bugprone-empty-catch)
+    // No thread, no memory: the next failure, or the end, tries again.
   }
   const base::Mutex::Scoped lock{mutex_};
-  retry_watch_.swap(watch);
+  if (retry_round_ != round) return;
+  if (watch == nullptr) retrying_ = false;
+  if (!ending_.load(std::memory_order_acquire)) retry_watch_.swap(watch);
 }
 
 bool StoredSpace::retry_one() {
@@ -164,89 +222,38 @@ void StoredSpace::retry() noexcept {
     strays_.clear();
     retrying_ = false;
   }
-  leave();
-}
-
-// Between the commit that moves a ticket's entry and the record that knows of it, who looks for the
-// entry at its old key must not take the hold for lost.
-class StoredSpace::Moving {
- public:
-  Moving(StoredSpace& space, Record& record) : space_(space), record_(record) { set(true); }
-  Moving(const Moving&) = delete;
-  Moving& operator=(const Moving&) = delete;
-  ~Moving() { set(false); }
-
- private:
-  void set(bool moving) {
-    const base::Mutex::Scoped lock{space_.mutex_};
-    record_.moving = moving;
-  }
-  StoredSpace& space_;
-  Record& record_;
-};
-
-void StoredSpace::downgrade(detail::Grant& grant, std::span<const Claim> claims) {
-  check_open_for_hold();
-  const RecordRef record = static_cast<Record*>(grant.ticket)->held;
-  if (const auto fault = find_downgrade_fault(record->row.claims, claims)) throw BadRequest(*fault);
-  const Moving moving{*this, *record};
-  for (;;) {
-    Txn txn;
-    if (!agree_on_limits(record->row.owner, claims, record->number, txn)) continue;
-    const std::string old_key = record->first_key();
-    Txn read;
-    read.reads.push_back(Range::key(old_key));
-    const Outcome own = store_->apply(read);
-    if (own.reads.front().empty()) {
-      throw Evicted("cannot downgrade: the hold was lost");
-    }
-    const Entry& entry = own.reads.front().front();
-    Row row = parse_row(entry).row.value_or(record->row);
-    row.claims.assign(claims.begin(), claims.end());
-    row.number = record->number;
-    txn.guards.push_back(Guard::unchanged(old_key, entry.changed));
-    for (const Claim& claim : record->row.claims) {
-      txn.writes.push_back(Write::remove(row_key(claim, record->number)));
-    }
-    for (const Claim& claim : row.claims) {
-      const bool first = &claim == row.claims.data();
-      txn.writes.push_back(
-          Write::put(row_key(claim, record->number),
-                     first ? row.text()
-                           : Pointer{.session = row.session, .first = row.claims.front()}.text()));
-    }
-    if (store_->apply(txn).committed) {
-      const base::Mutex::Scoped lock{mutex_};
-      record->row = row;
-      return;
-    }
-    explain_refusal(record->row.owner, claims, record->number);
-  }
 }
 
 void StoredSpace::close() noexcept {
-  if (forked() || closed_.exchange(true, std::memory_order_acq_rel)) return;
-  std::vector<RecordRef> ended;
-  std::vector<Watches> watches;
-  {
-    const base::Mutex::Scoped lock{mutex_};
-    std::erase_if(waiting_, [&](const auto& item) {
-      const RecordRef& record = item.second;
-      if (!record->waiter->decide()) return false;  // It is being cancelled.
-      ++record->round;
-      watches.push_back(std::exchange(record->watches, {}));
-      ended.push_back(record);
-      return true;
-    });
-  }
-  watches.clear();
-  remove_all(ended);
-  for (const RecordRef& record : ended) {
-    // Not the last: the Space itself leaves after this.
-    // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDelete)
-    tell(*record->waiter, detail::WaitOutcome::closed);
+  if (forked()) return;
+  if (!closed_.exchange(true, std::memory_order_acq_rel)) {
+    std::vector<RecordRef> ended;
+    std::vector<Watches> watches;
+    {
+      const base::Mutex::Scoped lock{mutex_};
+      std::erase_if(waiting_, [&](const auto& item) {
+        const RecordRef& record = item.second;
+        if (!record->waiter->decide()) return false;  // It is being cancelled.
+        ++record->round;
+        watches.push_back(std::exchange(record->watches, {}));
+        ended.push_back(record);
+        return true;
+      });
+    }
+    watches.clear();
+    for (detail::Waiter* const waiter : take_all_asking()) {
+      tell(*waiter, detail::WaitOutcome::closed);
+    }
+    remove_all(ended);
+    for (const RecordRef& record : ended) {
+      // Not the last: the Space itself leaves after this.
+      // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDelete)
+      tell(*record->waiter, detail::WaitOutcome::closed);
+      leave();
+    }
     leave();
   }
+  await_end();
 }
 
 // The earliest first: who waits behind them waits for the last, and is woken once. After one step
@@ -276,21 +283,86 @@ void StoredSpace::remove_all(std::span<const RecordRef> records) noexcept {
   if (!step.writes.empty()) remove(std::move(step));
 }
 
-thread_local int StoredSpace::InStore::depth = 0;
+// ---- The end ----
 
-// A thread that is in the store's hands can't end the store: that would wait for itself.
+thread_local int StoredSpace::InStore::depth = 0;
+thread_local const StoredSpace* StoredSpace::Working::current = nullptr;
+
+// On a thread of its own: one that is in the store's hands, or that the end waits for, can't end
+// the space, and whoever closes it waits for a limited time only.
 void StoredSpace::leave() noexcept {
-  if (users_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  if (forked()) return;
-  if (!InStore::here()) {
-    delete this;
-    return;
+  if (users_.fetch_sub(1, std::memory_order_acq_rel) != 1 || forked()) return;
+  // Calls of a Locker that outlives the space come and go, too.
+  if (ending_.exchange(true, std::memory_order_acq_rel)) return;
+  bool awaited = true;
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    awaited = !given_up_;
   }
   try {
-    std::thread{[this] { delete this; }}.detach();
-  } catch (...) {  // NOLINT(bugprone-empty-catch)
-    // No thread to be had: what is left goes with the process.
+    const Store& store = *store_;
+    run_ending(typeid(store), awaited ? ending_limit : 0s, [this] { end(); });
+  } catch (...) {
+    // No thread can be started. Where it can't be done here, the process's exit ends the session.
+    if (!InStore::here() && !Working::here(this)) end();
   }
+}
+
+void StoredSpace::end() noexcept {
+  on_lost_.reset();
+  std::unique_ptr<Watch> watch;
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    watch.swap(retry_watch_);
+  }
+  watch.reset();
+  retry_before_end();
+  session_.reset();
+  timers_.reset();
+  request_threads_.reset();
+  runner_.reset();
+  callers_.reset();
+  store_.reset();
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    ended_ = true;
+    changed_.notify_all();
+  }
+  disown();
+}
+
+// What is left after that goes with the session.
+void StoredSpace::retry_before_end() noexcept {
+  const auto until = std::chrono::steady_clock::now() + ending_limit;
+  for (bool left = true; left && !session_->lost().stop_requested();) {
+    try {
+      left = retry_one();
+    } catch (...) {
+      if (std::chrono::steady_clock::now() >= until) return;
+      std::this_thread::sleep_for(retry_time);
+    }
+  }
+}
+
+// Until what was dropped is gone from the store and, if nothing is held any more, all of this has
+// ended.
+void StoredSpace::await_end() noexcept {
+  if (InStore::here() || Working::here(this)) return;
+  const auto until = std::chrono::steady_clock::now() + ending_limit;
+  base::Mutex::Scoped lock{mutex_};
+  while (!given_up_ && !ended_ && (holds_ == 0 || posts_ > 0)) {
+    given_up_ = changed_.wait_until(lock, until) == std::cv_status::timeout;
+  }
+}
+
+void StoredSpace::abandon() noexcept {
+  if (forked()) return;
+  close();
+  disown();
+}
+
+void StoredSpace::disown() noexcept {
+  if (owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
 }
 
 }  // namespace tenure::stored

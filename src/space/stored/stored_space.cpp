@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <utility>
 
 #include "tenure/error.hpp"
@@ -10,11 +11,6 @@
 
 namespace tenure::stored {
 namespace {
-
-// A store with very many groups costs each look a read for each; those that have gone are forgotten
-// now and then.
-constexpr std::uint32_t looks_until_forgotten = 4096;
-constexpr std::size_t few_classes = 8;
 
 std::string limit_text(std::uint32_t limit) {
   return limit == 0 ? std::string{"no limit"} : "limit " + std::to_string(limit);
@@ -35,8 +31,9 @@ std::string limit_text(std::uint32_t limit) {
 StoredSpace::StoredSpace(std::shared_ptr<Store> store, const SessionOptions& options)
     : store_(std::move(store)),
       session_(store_->open_session(options)),
-      fork_generation_(base::fork_generation()),
-      on_lost_(session_->lost(), [this] { on_session_lost(); }) {
+      fork_generation_(base::fork_generation()) {
+  timers_ = std::make_unique<Timers>([this] { return store_->latest_now(); });
+  on_lost_.emplace(session_->lost(), [this] { on_session_lost(); });
   sweep_dead();
 }
 
@@ -68,31 +65,14 @@ detail::OwnerRef StoredSpace::on_terms(const detail::OwnerRef& owner, const deta
   return state;
 }
 
-std::vector<std::string> StoredSpace::known_classes(std::span<const Claim> claims) {
-  std::vector<std::string> known;
-  {
-    const base::Mutex::Scoped lock{mutex_};
-    if (++looks_ % looks_until_forgotten == 0 && classes_.size() > few_classes) classes_.clear();
-    known = classes_;
-  }
-  for (const Claim& claim : claims) {
-    if (claim.mode.is_exclusive()) continue;
-    for (const bool limited : {false, true}) {
-      known.push_back(group_class(claim.mode.name(), limited));
-    }
-  }
-  std::ranges::sort(known);
-  const auto [rest, end] = std::ranges::unique(known);
-  known.erase(rest, end);
-  return known;
+Regions StoredSpace::seen_regions() const noexcept {
+  return {.shared = seen_shared_.load(std::memory_order_relaxed),
+          .groups = seen_groups_.load(std::memory_order_relaxed)};
 }
 
-void StoredSpace::learn(std::span<const std::string> classes) {
-  const base::Mutex::Scoped lock{mutex_};
-  for (const std::string& cls : classes) {
-    const auto at = std::ranges::lower_bound(classes_, cls);
-    if (at == classes_.end() || *at != cls) classes_.insert(at, cls);
-  }
+void StoredSpace::learn(Regions seen) noexcept {
+  if (seen.shared) seen_shared_.store(true, std::memory_order_relaxed);
+  if (seen.groups) seen_groups_.store(true, std::memory_order_relaxed);
 }
 
 StoredSpace::RecordRef StoredSpace::new_record(const detail::Ask& ask) {
@@ -103,7 +83,6 @@ StoredSpace::RecordRef StoredSpace::new_record(const detail::Ask& ask) {
   record->row.session = session_->id();
   record->row.request = requests_.fetch_add(1, std::memory_order_relaxed);
   record->row.claims.assign(ask.claims.begin(), ask.claims.end());
-  record->row.since = store_->now();
   if (ask.owner != nullptr) {
     record->row.owner = ask.owner->owner;
     record->row.label = ask.owner->terms.label;
@@ -118,10 +97,9 @@ bool StoredSpace::agree_on_limits(const Owner& owner, std::span<const Claim> cla
                                   Txn& txn) {
   for (const Claim& claim : claims) {
     if (claim.mode.is_exclusive()) continue;
-    txn.guards.push_back(
-        Guard::empty(Range::prefix(here(other_limit_class(claim.mode), claim.path))));
+    txn.guards.push_back(Guard::empty(Range::prefix(other_limit_line(claim))));
     if (claim.mode.limit() == 0) continue;
-    const Range members = Range::prefix(here(claim));
+    const Range members = Range::prefix(line_of(claim));
     Txn read;
     read.reads.push_back(members.first(2));
     const Outcome outcome = store_->apply(read);
@@ -145,7 +123,7 @@ bool StoredSpace::limit_clash(const Owner& owner, const Claim& asked, const Entr
     return claim.path == asked.path && claim.mode.same_group(asked.mode);
   });
   if (live == seen->row.claims.end() || live->mode.limit() == asked.mode.limit()) return false;
-  if (!store_->alive(seen->row.session)) {
+  if (dead_or_overdue(seen->row)) {
     remove_ticket(*seen);
     return true;
   }
@@ -163,7 +141,7 @@ void StoredSpace::explain_refusal(const Owner& owner, std::span<const Claim> cla
   txn.guards.push_back(session_->guard());
   for (const Claim& claim : claims) {
     if (claim.mode.is_exclusive()) continue;
-    txn.reads.push_back(Range::prefix(here(other_limit_class(claim.mode), claim.path)).first(2));
+    txn.reads.push_back(Range::prefix(other_limit_line(claim)).first(2));
   }
   const Outcome outcome = store_->apply(txn);
   if (!outcome.committed) throw_session_lost();
@@ -182,24 +160,26 @@ bool StoredSpace::append(Record& record, const Look& look, Txn txn, Look::Found&
   for (const Claim& claim : row.claims) {
     const bool first = &claim == row.claims.data();
     txn.writes.push_back(Write::append(
-        here(claim),
+        line_of(claim),
         first ? row.text() : Pointer{.session = row.session, .first = row.claims.front()}.text()));
   }
-  txn.reads = look.ranges();
+  txn.reads = look.next(0, max_operations - row.claims.size());
   const Outcome outcome = store_->apply(txn);
   if (!outcome.committed) return false;
   record.number = Token{outcome.revision.value};
   found = look.found(outcome.reads);
+  learn(found.unseen);
   if (found.free()) look.raise(floors_, outcome.revision);
   return true;
 }
 
 // What it sees is as good as a look of its own, but for its own entry.
 StoredSpace::View StoredSpace::append(Record& record) {
+  record.row.since = store_->now();
   for (;;) {
     Txn txn;
     if (!agree_on_limits(record.row.owner, record.row.claims, {}, txn)) continue;
-    const Look look{record.row.claims, known_classes(record.row.claims), this_apply, floors_};
+    const Look look{record.row.claims, seen_regions(), this_apply, floors_};
     Look::Found found;
     try {
       if (append(record, look, std::move(txn), found)) {
@@ -248,7 +228,7 @@ bool StoredSpace::keep_stray(Record& record) {
 
 std::optional<Entry> StoredSpace::stray_of(const Row& row) {
   Txn read;
-  read.reads.push_back(Range::prefix(here(row.claims.front())));
+  read.reads.push_back(Range::prefix(line_of(row.claims.front())));
   Outcome outcome = store_->apply(read);
   for (Entry& entry : outcome.reads.front()) {
     std::expected<Parsed, std::string> parsed = read_row(entry);
@@ -287,32 +267,41 @@ StoredSpace::View StoredSpace::look_at_own(const Record& record) {
 bool StoredSpace::request(const detail::Ask& ask, detail::Waiter& waiter) {
   const Stay stay{*this};  // The Space may go as soon as the request can be seen.
   const RecordRef record = new_record(ask);
+  if (waiter.caller == detail::Caller::waits || !store_->remote()) {
+    return this->ask(record, waiter);
+  }
+  ask_in_background(record, waiter);
+  return false;
+}
+
+bool StoredSpace::ask(const RecordRef& record, detail::Waiter& waiter) {
   View view = append(*record);
   enter();
   waiter.grant = {.ticket = record.get(), .token = record->number};
   if (view.found.free() && record->row.max_hold.count() == 0) {
-    record->held = record;
+    hold(record);
     return true;
   }
-  if (!view.own.has_value()) {
-    view.own = Entry{.key = record->first_key(),
-                     .value = record->row.text(),
-                     .created = view.at,
-                     .changed = view.at};
-  }
-  return wait_in_line(record, waiter, std::move(view));
-}
-
-bool StoredSpace::wait_in_line(const RecordRef& record, detail::Waiter& waiter, View view) {
   record->waiter = &waiter;
   {
     const base::Mutex::Scoped lock{mutex_};
     waiting_.emplace(record->number.value, record);
   }
+  return wait_in_line(record, std::move(view));
+}
+
+// It is in waiting_. True: granted. False: somebody else ends the wait, or has done so.
+bool StoredSpace::wait_in_line(const RecordRef& record, View view) {
   Verdict verdict = Verdict::waiting;
   try {
     check_open();
-    if (!record->row.owner.anonymous()) refuse_deadlock(*record);
+    if (!view.own.has_value()) {
+      view.own = Entry{.key = record->first_key(),
+                       .value = record->row.text(),
+                       .created = view.at,
+                       .changed = view.at};
+    }
+    if (!record->row.owner.anonymous() && !view.found.free()) refuse_deadlock(*record);
     verdict = settle(record, std::move(view));
   } catch (...) {
     if (take(record) == nullptr) return false;
@@ -321,7 +310,7 @@ bool StoredSpace::wait_in_line(const RecordRef& record, detail::Waiter& waiter, 
   }
   if (verdict == Verdict::waiting || take(record) == nullptr) return false;
   if (verdict == Verdict::granted) {
-    record->held = record;
+    hold(record);
     return true;
   }
   leave();
@@ -330,6 +319,10 @@ bool StoredSpace::wait_in_line(const RecordRef& record, detail::Waiter& waiter, 
 }
 
 void StoredSpace::give_up(const RecordRef& record) noexcept {
+  if (store_->remote()) {
+    post_removal(removal(*record), {});
+    return;
+  }
   try {
     store_->apply(removal(*record));
   } catch (...) {
@@ -338,57 +331,94 @@ void StoredSpace::give_up(const RecordRef& record) noexcept {
   leave();
 }
 
-// A failed try is invisible: it looks first, and appends only if nothing has come in between.
-bool StoredSpace::try_request(const detail::Ask& ask, detail::Grant& grant) {
-  const RecordRef record = new_record(ask);
-  for (;;) {
+// All that is there, without a ticket of its own. The revision is that of the first step.
+Outcome StoredSpace::read_all(const Look& look) {
+  Outcome all;
+  while (all.reads.size() < look.ranges().size()) {
     Txn txn;
-    if (!agree_on_limits(record->row.owner, record->row.claims, {}, txn)) continue;
-    const Look before{record->row.claims, known_classes(record->row.claims), this_apply, floors_};
-    Txn read;
-    read.reads = before.ranges();
-    for (Range& range : read.reads) range.before = {};
-    const Outcome now = store_->apply(read);
-    Look::Found found = before.found(now.reads);
-    if (!found.unknown.empty()) {
-      learn(found.unknown);
-      continue;
-    }
-    if (!found.free()) {
-      std::vector<WatchFor> unused;
-      if (clear_away_any(found, record->row.claims, Token{this_apply.value}, unused)) continue;
-      explain_refusal(record->row.owner, record->row.claims, {});
-      return false;
-    }
-    for (const Range& range : read.reads) txn.guards.push_back(Guard::quiet(range, now.revision));
-    try {
-      if (append(*record, before, std::move(txn), found)) break;
-    } catch (const StoreError& error) {
-      if (!error.unknown() || !was_taken(*record)) throw;
-      break;  // Then nothing had come in between.
-    }
-    explain_refusal(record->row.owner, record->row.claims, {});
+    txn.reads = look.next(all.reads.size(), max_operations);
+    for (Range& range : txn.reads) range.before = {};
+    Outcome step = store_->apply(txn);
+    if (all.reads.empty()) all.revision = step.revision;
+    std::ranges::move(step.reads, std::back_inserter(all.reads));
   }
+  return all;
+}
+
+// A failed try is invisible: it looks first, and appends only if nothing has come in between.
+StoredSpace::Try StoredSpace::try_append(Record& record, Look::Extent& extent) {
+  Txn txn;
+  if (!agree_on_limits(record.row.owner, record.row.claims, {}, txn)) return Try::again;
+  const Look before{record.row.claims, seen_regions(), this_apply, floors_, extent};
+  const Outcome now = read_all(before);
+  Look::Found found = before.found(now.reads);
+  learn(found.unseen);
+  if (found.blocked()) {
+    std::vector<WatchFor> unused;
+    if (clear_away_any(found, record.row.claims, Token{this_apply.value}, unused)) {
+      return Try::again;
+    }
+    explain_refusal(record.row.owner, record.row.claims, {});
+    return Try::taken;
+  }
+  if (!found.free()) {
+    if (found.own_only) extent = Look::Extent::all;
+    return Try::again;
+  }
+  if (before.ranges().size() + txn.guards.size() < max_operations) {
+    for (const Range& range : before.ranges()) {
+      txn.guards.push_back(Guard::quiet(range, now.revision));
+    }
+  } else {  // Too many for one apply: then nothing at all may have come in between.
+    txn.guards.push_back(Guard::quiet(rows_range(), now.revision));
+  }
+  try {
+    if (append(record, before, std::move(txn), found)) return Try::appended;
+  } catch (const StoreError& error) {
+    if (!error.unknown() || !was_taken(record)) throw;
+    return Try::appended;  // Then nothing had come in between.
+  }
+  explain_refusal(record.row.owner, record.row.claims, {});
+  return Try::again;
+}
+
+bool StoredSpace::try_request(const detail::Ask& ask, detail::Grant& grant) {
+  const Stay stay{*this};
+  const RecordRef record = new_record(ask);
+  record->row.since = store_->now();
+  Look::Extent extent = Look::Extent::few;
+  Try tried = Try::again;
+  while (tried == Try::again) tried = try_append(*record, extent);
+  if (tried == Try::taken) return false;
   enter();
-  record->held = record;
-  grant = {.ticket = record.get(), .token = record->number};
   if (record->row.max_hold.count() != 0) {
-    std::optional<Instant> deadline;
-    Txn read;
-    read.reads.push_back(Range::key(record->first_key()));
-    const Outcome own = store_->apply(read);
-    if (!own.reads.front().empty()) {
-      start_deadline(own.reads.front().front(), deadline);
-      record->row.deadline = deadline;
+    try {
+      start_own_deadline(*record);
+    } catch (...) {
+      give_up(record);
+      throw;
     }
   }
+  hold(record);
+  grant = {.ticket = record.get(), .token = record->number};
   return true;
+}
+
+void StoredSpace::start_own_deadline(Record& record) {
+  for (;;) {
+    Txn read;
+    read.reads.push_back(Range::key(record.first_key()));
+    const Outcome own = store_->apply(read);
+    if (own.reads.front().empty()) throw_evicted();
+    if (start_deadline(own.reads.front().front(), record.row.deadline)) return;
+  }
 }
 
 // Only the youngest of a circle can have closed it, so later tickets are not looked at.
 void StoredSpace::refuse_deadlock(const Record& record) {
   for (;;) {
-    const Snapshot all = snapshot();
+    Snapshot all = snapshot();
+    remove_overdue(all);
     std::vector<Ticket> tickets;
     for (const Seen& seen : all.tickets) {
       if (seen.number > record.number) continue;

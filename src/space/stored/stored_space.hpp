@@ -6,10 +6,13 @@
 //
 //   a ticket's entries | its waiter    | what it is here
 //   -------------------+---------------+---------------------------------------------
+//   perhaps there      | not decided   | in asking_: a thread of the space appends it
 //   appended           | -             | being looked at by the thread that asked
 //   there              | not decided   | in waiting_, with watches on what is in its way
 //   there              | granted       | a Hold's record
 //   removed            | any           | gone: released, cancelled, or somebody removed it (lost)
+//
+// Past its deadline a ticket is as good as removed, in every call; the first to meet it removes it.
 //
 // Invariants
 //   1. A ticket is granted on one look that contains its own entry and its session's.
@@ -19,11 +22,23 @@
 //      the space.
 //   4. No lock is held during an apply, a watch being made or taken back, or a waiter being told.
 //
+// A caller that must not wait for a server (Caller) has its request made by a thread of the space's
+// own (request_threads.hpp): those of one thread of the program in the order in which it made them.
+// What such a caller gave up is removed when the store has answered.
+//
 // Looks after a wait happen on the store's thread, in notices. A coroutine without an executor is
 // resumed on a thread of the space's own, so that it may ask again without waiting for itself.
+// Deadlines of holds are counted down by another (timers.hpp), which never waits for the store, and
+// each lost() fires on one of its own.
+//
+// The end: open --- close(), or the last Hold after it ---> ending, on a thread (endings.hpp): all
+// threads of the space are joined and its session is removed ---> ended. Memory goes with the last
+// Locker. Whoever closes waits for the end, up to `ending_limit`.
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -33,17 +48,21 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/annotations.hpp"
 #include "base/fork.hpp"
 #include "base/mutex.hpp"
+#include "base/thread_group.hpp"
 #include "space/owners.hpp"
 #include "space/stored/keys.hpp"
 #include "space/stored/look.hpp"
+#include "space/stored/request_threads.hpp"
 #include "space/stored/row.hpp"
 #include "space/stored/rows.hpp"
 #include "space/stored/runner.hpp"
+#include "space/stored/timers.hpp"
 #include "tenure/detail/backend.hpp"
 #include "tenure/store.hpp"
 
@@ -53,6 +72,8 @@ namespace tenure::stored {
 struct Record {
   Row row;  // As it was appended or downgraded; the deadline as it was last seen here.
   Token number;
+  // What a downgrade wrote, while nobody could read whether that was made.
+  std::optional<Row> perhaps;
   detail::Waiter* waiter = nullptr;
   std::shared_ptr<Record> held;  // Itself, while a Hold has it.
   // Guarded by the space's mutex:
@@ -60,6 +81,8 @@ struct Record {
   std::vector<std::unique_ptr<Watch>> watches;  // Of the last round.
   std::optional<std::stop_source> lost;         // Once somebody asked for it.
   bool is_lost = false;                         // The holder was told, or is being.
+  std::optional<Instant> deadline;              // The newest that was seen,
+  Revision deadline_at;                         // and the revision that wrote it.
   bool moving = false;                          // A downgrade takes it from one key to another.
 
   [[nodiscard]] std::string first_key() const { return row_key(row.claims.front(), number); }
@@ -90,9 +113,11 @@ class StoredSpace final : public detail::Backend {
   [[nodiscard]] detail::OwnerRef owner(const Owner& owner) override;
   [[nodiscard]] detail::OwnerRef on_terms(const detail::OwnerRef& owner,
                                           const detail::Terms& terms) override;
-  [[nodiscard]] int descriptor() const noexcept override { return session_->descriptor(); }
+  [[nodiscard]] int descriptor() const noexcept override {
+    return closed_.load(std::memory_order_acquire) ? -1 : session_->descriptor();
+  }
   void close() noexcept override;
-  void abandon() noexcept override { leave(); }
+  void abandon() noexcept override;
 
  private:
   using RecordRef = std::shared_ptr<Record>;
@@ -109,14 +134,26 @@ class StoredSpace final : public detail::Backend {
 
   // Asking: stored_space.cpp.
   [[nodiscard]] RecordRef new_record(const detail::Ask& ask);
+  bool ask(const RecordRef& record, detail::Waiter& waiter);
+  void ask_in_background(const RecordRef& record, detail::Waiter& waiter);
+  void ask_for_waiter(const RecordRef& record) noexcept;
+  bool is_asked(const RecordRef& record) noexcept;
+  bool queue_asked(const RecordRef& record) noexcept;
+  void fail_asked(const RecordRef& record) noexcept;
+  [[nodiscard]] std::vector<detail::Waiter*> take_all_asking() noexcept;
   bool append(Record& record, const Look& look, Txn txn, Look::Found& found);
   View append(Record& record);
+  Outcome read_all(const Look& look);
   bool agree_on_limits(const Owner& owner, std::span<const Claim> claims, Token own, Txn& txn);
   void explain_refusal(const Owner& owner, std::span<const Claim> claims, Token own);
   bool limit_clash(const Owner& owner, const Claim& asked, const Entry& entry);
-  bool wait_in_line(const RecordRef& record, detail::Waiter& waiter, View view);
+  bool wait_in_line(const RecordRef& record, View view);
   bool clear_away_any(const Look::Found& found, std::span<const Claim> claims, Token number,
                       std::vector<WatchFor>& otherwise);
+  void start_own_deadline(Record& record);
+  // Removes the ticket, now or as soon as the store can be written, and leaves.
+  enum class Try : std::uint8_t { appended, taken, again };
+  [[nodiscard]] Try try_append(Record& record, Look::Extent& extent);
   void give_up(const RecordRef& record) noexcept;
   // Of an append whose outcome is not known; if so, its number is known now.
   bool was_taken(Record& record) noexcept;
@@ -127,6 +164,7 @@ class StoredSpace final : public detail::Backend {
   void refuse_deadlock(const Record& record);
 
   // Waiting: stored_wait.cpp.
+  [[nodiscard]] View look_once(const Look& look, const std::string& own_key);
   [[nodiscard]] View look_back(std::span<const Claim> claims, Token number);
   Verdict settle(const RecordRef& record) {
     return settle(record, look_back(record->row.claims, record->number));
@@ -146,7 +184,9 @@ class StoredSpace final : public detail::Backend {
 
   // Other people's tickets: stored_inspect.cpp.
   [[nodiscard]] std::optional<Seen> resolve(const Entry& entry);
-  bool remove_ticket(const Seen& ticket);
+  bool remove_ticket(const Seen& ticket, std::vector<Guard> also = {});
+  [[nodiscard]] bool overdue(const Row& row);
+  [[nodiscard]] bool dead_or_overdue(const Row& row);
   bool remove_unreadable(const Unreadable& found);
   struct Snapshot {
     std::vector<Seen> tickets;
@@ -155,6 +195,8 @@ class StoredSpace final : public detail::Backend {
   };
   [[nodiscard]] Snapshot snapshot();
   void remove_dead(Snapshot& all);
+  void remove_overdue(Snapshot& all);
+  [[nodiscard]] static std::vector<Guard> waits(const Snapshot& all, const Seen& ticket);
   void sweep(std::span<const Entry> sessions);
   void sweep_dead() noexcept;
 
@@ -162,7 +204,10 @@ class StoredSpace final : public detail::Backend {
   [[nodiscard]] static Txn removal(const Record& record);
   void remove_all(std::span<const RecordRef> records) noexcept;
   [[nodiscard]] RecordRef take_back(const detail::Grant& grant) noexcept;
+  void post_removal(const Txn& txn, Released done) noexcept;
   class Moving;
+  bool narrow(const RecordRef& record, std::span<const Claim> claims);
+  bool settle_downgrade(const RecordRef& record);
   void retry_later(Txn txn) noexcept;
   void start_retrying() noexcept;
   void retry() noexcept;
@@ -170,13 +215,27 @@ class StoredSpace final : public detail::Backend {
   void arm_retry() noexcept;
 
   // The hold's own fate: stored_hold.cpp.
+  void hold(const RecordRef& record) noexcept;
+  void saw_deadline(const RecordRef& record, std::optional<Instant> deadline, Revision written);
+  [[nodiscard]] bool is_over(const Record& record);
+  // When the holder is told; nothing: at no time that is known.
+  [[nodiscard]] std::optional<Instant> tell_at(const Record& record);
+  [[nodiscard]] bool is_due(const Record& record);
+  void count_down(const RecordRef& record) noexcept;
   void watch_hold(const RecordRef& record) noexcept;
+  [[nodiscard]] WatchFor look_at_hold(const RecordRef& record, bool& is_lost);
+  void arm_hold(const RecordRef& record, WatchFor what, std::uint64_t round) noexcept;
   void fire_lost(const RecordRef& record) noexcept;
   void on_session_lost() noexcept;
 
-  // The Space, each record and each post under way use it; the last to leave deletes it.
+  // The Space, each record, each call and each post under way use it; the last to leave ends it.
   void enter() noexcept { users_.fetch_add(1, std::memory_order_relaxed); }
   void leave() noexcept;
+  void end() noexcept;
+  void retry_before_end() noexcept;
+  void await_end() noexcept;
+  void disown() noexcept;  // The last owner deletes it.
+  class Departure;         // Of a hold: the last one of a closed space waits for its end.
   // While one exists this thread runs a notice or the end of a post: it is in the store's hands.
   class InStore {
    public:
@@ -188,6 +247,19 @@ class StoredSpace final : public detail::Backend {
 
    private:
     static thread_local int depth;
+  };
+  // While one exists this thread is one that the end of the space waits for.
+  class Working {
+   public:
+    explicit Working(const StoredSpace* space) noexcept : before_(std::exchange(current, space)) {}
+    Working(const Working&) = delete;
+    Working& operator=(const Working&) = delete;
+    ~Working() { current = before_; }
+    [[nodiscard]] static bool here(const StoredSpace* space) noexcept { return current == space; }
+
+   private:
+    static thread_local const StoredSpace* current;
+    const StoredSpace* const before_;
   };
   class Stay {
    public:
@@ -201,31 +273,47 @@ class StoredSpace final : public detail::Backend {
   };
   void check_open() const;
   void check_open_for_hold() const;
-  [[nodiscard]] std::vector<std::string> known_classes(std::span<const Claim> claims);
-  void learn(std::span<const std::string> classes);
+  [[nodiscard]] Regions seen_regions() const noexcept;
+  void learn(Regions seen) noexcept;
   [[nodiscard]] bool forked() const noexcept { return base::forked_since(fork_generation_); }
 
-  const std::shared_ptr<Store> store_;
-  const std::unique_ptr<Session> session_;
+  std::shared_ptr<Store> store_;      // Until the end,
+  std::unique_ptr<Session> session_;  // and this.
   const std::uint64_t fork_generation_;
   std::atomic<std::uint64_t> requests_ = 0;
-  std::atomic<std::size_t> users_ = 1;  // The Space, each record, each post that is under way.
+  std::atomic<std::size_t> users_ = 1;   // The Space, each record, each post that is under way.
+  std::atomic<std::size_t> owners_ = 2;  // Of the memory: Lockers, and the end.
   std::atomic<bool> closed_ = false;
-  Runner runner_;
+  std::atomic<bool> ending_ = false;
   Floors floors_;
+  std::atomic<bool> seen_shared_ = false;
+  std::atomic<bool> seen_groups_ = false;
 
   base::Mutex mutex_;
+  std::condition_variable_any changed_;  // holds_, posts_, ended_.
+  std::size_t holds_ TENURE_GUARDED_BY(mutex_) = 0;
+  std::size_t posts_ TENURE_GUARDED_BY(mutex_) = 0;
+  bool ended_ TENURE_GUARDED_BY(mutex_) = false;
+  bool given_up_ TENURE_GUARDED_BY(mutex_) = false;  // Whoever closed it did not see its end.
   std::map<std::uint64_t, RecordRef> waiting_ TENURE_GUARDED_BY(mutex_);
+  // Requests that a thread of the space makes, until the store has answered.
+  std::map<const detail::Waiter*, RecordRef> asking_ TENURE_GUARDED_BY(mutex_);
   std::vector<std::weak_ptr<Record>> watched_holds_ TENURE_GUARDED_BY(mutex_);
-  std::vector<std::string> classes_ TENURE_GUARDED_BY(mutex_);  // Sorted.
-  std::uint32_t looks_ TENURE_GUARDED_BY(mutex_) = 0;
   bool swept_once_ TENURE_GUARDED_BY(mutex_) = false;
   std::vector<std::string> dead_ TENURE_GUARDED_BY(mutex_);  // Sessions to be swept.
   std::vector<Txn> retries_ TENURE_GUARDED_BY(mutex_);
   std::vector<Row> strays_ TENURE_GUARDED_BY(mutex_);  // Tickets that may be there.
   bool retrying_ TENURE_GUARDED_BY(mutex_) = false;
+  std::uint64_t retry_round_ TENURE_GUARDED_BY(mutex_) = 0;  // Counts the times it was armed.
   std::unique_ptr<Watch> retry_watch_ TENURE_GUARDED_BY(mutex_);
-  std::stop_callback<std::function<void()>> on_lost_;  // Last: it may run at once.
+
+  // Threads: the end joins them.
+  std::unique_ptr<RequestThreads> request_threads_ = std::make_unique<RequestThreads>();
+  std::unique_ptr<Runner> runner_ = std::make_unique<Runner>();
+  std::unique_ptr<base::ThreadGroup> callers_ =
+      std::make_unique<base::ThreadGroup>();  // Of lost().
+  std::unique_ptr<Timers> timers_;
+  std::optional<std::stop_callback<std::function<void()>>> on_lost_;  // May run at once.
 };
 
 }  // namespace tenure::stored

@@ -1,6 +1,7 @@
 // Waiting: look back, clear away what is dead, watch what is not, and look again.
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -20,35 +21,52 @@ constexpr std::chrono::nanoseconds slow_check = 1s;
 
 }  // namespace
 
-StoredSpace::View StoredSpace::look_back(std::span<const Claim> claims, Token number) {
-  const Look look{claims, known_classes(claims), Revision{number.value}, floors_};
-  Txn txn;
-  txn.guards.push_back(session_->guard());
-  txn.reads = look.ranges();
-  txn.reads.push_back(Range::key(row_key(claims.front(), number)));
-  const Outcome outcome = store_->apply(txn);
+// One look, in as many steps as it takes (look.hpp). The last one has the ticket's own entry in it.
+StoredSpace::View StoredSpace::look_once(const Look& look, const std::string& own_key) {
   View view;
-  view.found = look.found(outcome.reads);
-  if (view.found.free() && outcome.committed) look.raise(floors_, Revision{number.value});
-  if (!outcome.reads.back().empty()) view.own = outcome.reads.back().front();
-  view.session = outcome.committed;
-  view.at = outcome.revision;
+  std::vector<std::vector<Entry>> reads;
+  do {
+    Txn txn;
+    txn.guards.push_back(session_->guard());
+    txn.reads = look.next(reads.size(), max_operations);
+    txn.reads.push_back(Range::key(own_key));
+    Outcome outcome = store_->apply(txn);
+    view.session = outcome.committed;
+    view.at = outcome.revision;
+    view.own.reset();
+    if (!outcome.reads.back().empty()) view.own = std::move(outcome.reads.back().front());
+    outcome.reads.pop_back();
+    std::ranges::move(outcome.reads, std::back_inserter(reads));
+    view.found = look.found(reads);
+  } while (view.found.partial && !view.found.blocked() && view.session && view.own.has_value());
   return view;
+}
+
+// Unless the ticket is gone, it is blocked or free.
+StoredSpace::View StoredSpace::look_back(std::span<const Claim> claims, Token number) {
+  Look::Extent extent = Look::Extent::few;
+  for (;;) {
+    const Look look{claims, seen_regions(), Revision{number.value}, floors_, extent};
+    View view = look_once(look, row_key(claims.front(), number));
+    learn(view.found.unseen);
+    if (view.found.own_only) extent = Look::Extent::all;
+    if (!view.session || !view.own.has_value() || view.found.blocked()) return view;
+    if (!view.found.free()) continue;
+    look.raise(floors_, Revision{number.value});
+    return view;
+  }
 }
 
 StoredSpace::Verdict StoredSpace::settle(const RecordRef& record, View view) {
   for (;; view = look_back(record->row.claims, record->number)) {
     if (!view.session || session_->lost().stop_requested()) return Verdict::session_lost;
     if (!view.own.has_value()) return Verdict::gone;
-    if (!view.found.unknown.empty()) {
-      learn(view.found.unknown);
-      continue;
-    }
     if (view.found.free()) {
       if (record->row.max_hold.count() == 0) return Verdict::granted;
       if (start_deadline(*view.own, record->row.deadline)) return Verdict::granted;
       continue;
     }
+    if (!view.found.blocked()) continue;  // The append's own look did not see all.
     std::vector<WatchFor> what;
     if (clear_away_any(view.found, record->row.claims, record->number, what)) continue;
     for (WatchFor& one : what) one.after = view.at;
@@ -65,7 +83,7 @@ bool StoredSpace::clear_away_any(const Look::Found& found, std::span<const Claim
     cleared = clear_away(blocker, otherwise.emplace_back()) || cleared;
   }
   for (const Claim& claim : claims) {
-    if (std::ranges::find(found.crowds, here(claim)) == found.crowds.end()) continue;
+    if (std::ranges::find(found.crowds, line_of(claim)) == found.crowds.end()) continue;
     cleared = clear_away_crowd(claim, number, otherwise) || cleared;
   }
   return cleared;
@@ -82,7 +100,7 @@ bool StoredSpace::clear_away(const Entry& blocker, WatchFor& otherwise) {
     return true;
   }
   otherwise.until = deadline_of(*seen);
-  if (seen->row.deadline.has_value() && store_->now() >= *seen->row.deadline) {
+  if (overdue(seen->row)) {
     remove_ticket(*seen);
     return true;
   }
@@ -96,7 +114,7 @@ bool StoredSpace::clear_away(const Entry& blocker, WatchFor& otherwise) {
 bool StoredSpace::clear_away_crowd(const Claim& claim, Token number,
                                    std::vector<WatchFor>& otherwise) {
   Txn txn;
-  Range members = Range::prefix(here(claim));
+  Range members = Range::prefix(line_of(claim));
   members.to = members.from + stamp(Revision{number.value});
   txn.reads.push_back(members);
   const Outcome outcome = store_->apply(txn);
@@ -195,10 +213,11 @@ void StoredSpace::on_notice(std::uint64_t number) noexcept {
 void StoredSpace::look_again_soon(const RecordRef& record) noexcept {
   try {
     WatchFor soon;
-    soon.until = detail::saturating_add(store_->now(), look_retry_time);
+    soon.until = detail::saturating_add(store_->latest_now(), look_retry_time);
     watch_for(record, {std::move(soon)});
   } catch (...) {
     end_wait(record, detail::WaitOutcome::lost);  // Nobody could tell it any more.
+    retry_later(removal(*record));
   }
 }
 
@@ -217,7 +236,7 @@ detail::Waiter* StoredSpace::take(const RecordRef& record) noexcept {
 void StoredSpace::end_wait(const RecordRef& record, detail::WaitOutcome outcome) noexcept {
   detail::Waiter* const waiter = take(record);
   if (waiter == nullptr) return;
-  if (outcome == detail::WaitOutcome::granted) record->held = record;
+  if (outcome == detail::WaitOutcome::granted) hold(record);
   tell(*waiter, outcome);
   if (outcome != detail::WaitOutcome::granted) leave();
 }
@@ -225,7 +244,10 @@ void StoredSpace::end_wait(const RecordRef& record, detail::WaitOutcome outcome)
 void StoredSpace::tell(detail::Waiter& waiter, detail::WaitOutcome outcome) noexcept {
   if (waiter.runs_code) {
     try {
-      runner_.run([&waiter, outcome] { waiter.done(waiter, outcome); });
+      runner_->run([this, &waiter, outcome] {
+        const Working working{this};
+        waiter.done(waiter, outcome);
+      });
       return;
     } catch (...) {  // NOLINT(bugprone-empty-catch)
       // No thread to be had: then here.
