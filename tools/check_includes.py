@@ -16,14 +16,15 @@ import tempfile
 # room: the rooms below it. Neighbours (flow, pipeline, git; name, net) do not know each other.
 MAY_INCLUDE = {
     "base": set(),
+    "process": {"base"},
     "core": {"base"},
     "name": {"base", "core"},
     "net": {"base", "core"},
     "store": {"base", "core", "name"},
     "space": {"base", "core", "name", "store"},
     "flow": {"base", "core", "name", "store", "space"},
-    "pipeline": {"base", "core", "name", "net", "store", "space"},
-    "git": {"base", "core", "name", "net", "store", "space"},
+    "pipeline": {"base", "process", "core", "name", "net", "store", "space"},
+    "git": {"base", "process", "core", "name", "net", "store", "space"},
 }
 MAY_INCLUDE["apps"] = set(MAY_INCLUDE)
 
