@@ -7,10 +7,11 @@ TORTURE_RUNS ?= 10
 TORTURE_SECONDS ?= 30
 TORTURE_FAULTS ?= 100
 BENCH ?=
+MUTATION ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap run build check test gcc asan tsan fuzz torture bench coverage format tidy
-.PHONY: install clean
+.PHONY: help bootstrap run build check test gcc asan tsan fuzz torture bench mutate coverage
+.PHONY: format tidy install clean
 
 # $(call configure,TREE[,OPTIONS]). Configuring again takes half a second and picks up new files;
 # only its errors are shown.
@@ -62,6 +63,8 @@ fuzz: bootstrap ## Run each fuzzer for FUZZ_SECONDS (60)
 	@$(call tree,asan,tenure_sibling_programs)
 	@tools/fuzz.sh --all "$(FUZZ_SECONDS)"
 
+# No limit on the time of a test: the campaigns take as long as they are told to.
+torture: export TENURE_TEST_LIMIT = 0
 torture: build ## Kill processes and servers at random, and judge; TORTURE_RUNS (10) of 30 s each
 	@build/dev/tests/stress/stress --runs "$(TORTURE_RUNS)" --seconds "$(TORTURE_SECONDS)"
 	@build/dev/tests/faults_network_test --gtest_brief=1
@@ -75,6 +78,9 @@ torture: build ## Kill processes and servers at random, and judge; TORTURE_RUNS 
 bench: bootstrap ## Measure; BENCH=name asks one question only
 	@$(call tree,release)
 	@tools/bench.sh "$(BENCH)"
+
+mutate: bootstrap ## Plant bugs one at a time and see the tests fail; MUTATION=name plants one
+	@tools/mutate.py $(MUTATION)
 
 coverage: bootstrap ## Test coverage by file; pages in build/coverage/html
 	@$(call tree,coverage)

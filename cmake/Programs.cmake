@@ -66,8 +66,10 @@ endfunction()
 # sanitizers and fuzzers keep a core busy, so each counts for two.
 function(tenure_entry name label timeout)
   add_test(NAME ${name} COMMAND ${ARGN})
+  # Of one test of the program, where it has several: see tests/kit/patience.hpp.
+  math(EXPR limit "${timeout} * 2 / 3")
   set_tests_properties(${name} PROPERTIES
-    TIMEOUT ${timeout} ENVIRONMENT "${TENURE_TEST_ENVIRONMENT}")
+    TIMEOUT ${timeout} ENVIRONMENT "${TENURE_TEST_ENVIRONMENT};TENURE_TEST_LIMIT=${limit}")
   if(label)
     set_tests_properties(${name} PROPERTIES LABELS "${label}" COST 100)
   endif()
@@ -143,7 +145,7 @@ function(tenure_test name)
   tenure_files(sources *_test.cpp ${arg_FROM})
   _tenure_test_kind(kind ${arg_SANITIZE})
   _tenure_program(${name} ${kind} tests SOURCES ${sources} ${arg_SOURCES}
-    LINK ${arg_LINK} GTest::gtest_main)
+    LINK ${arg_LINK} tenure_test_main)
   set(only)
   if(NOT (arg_WHOLE OR arg_LABEL))
     set(only ONLY)
@@ -247,7 +249,7 @@ endfunction()
 
 # The program of tenure_unit_tests.
 _tenure_test_kind(kind asan tsan)
-_tenure_program(unit_test ${kind} tests SOURCES LINK tenure::tenure GTest::gtest_main)
+_tenure_program(unit_test ${kind} tests SOURCES LINK tenure::tenure tenure_test_main)
 if(kind IN_LIST TENURE_KINDS)
   gtest_discover_tests(unit_test DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT 120 ENVIRONMENT "${TENURE_TEST_ENVIRONMENT}")

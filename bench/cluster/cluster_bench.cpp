@@ -35,6 +35,9 @@ int main(int argc, char** argv) {
       Question{.name = "etcd_waiters",
                .text = "do hand-offs in etcd: slow down when 1,000 wait instead of 10?",
                .ask = &in_time<ask_etcd_waiters>},
+      Question{.name = "etcd_groups",
+               .text = "does a lock in etcd: cost more beside 10,000 groups than beside one?",
+               .ask = &in_time<ask_etcd_groups>},
       Question{.name = "postgres_uncontended",
                .text = "lock + release of a free key in postgres:; how near to the least?",
                .ask = &in_time<ask_postgres_uncontended>},
@@ -51,6 +54,15 @@ int main(int argc, char** argv) {
       Question{.name = "postgres_listeners",
                .text = "what do processes cost that only wait for something else in postgres:?",
                .ask = &in_time<ask_postgres_listeners>},
+      Question{.name = "postgres_groups",
+               .text = "does a lock in postgres: cost more beside 10,000 groups than beside one?",
+               .ask = &in_time<ask_postgres_groups>},
+      Question{.name = "postgres_durable",
+               .text = "durable single-row transactions in postgres:, and locks beside puts",
+               .ask = &in_time<ask_postgres_durable>},
+      Question{.name = "etcd_durable",
+               .text = "durable single-row transactions in etcd:, and locks beside puts",
+               .ask = &in_time<ask_etcd_durable>},
   };
   return stored::supervised([&] { return run_program(argc, argv, questions); });
 }

@@ -48,11 +48,15 @@ void ask_etcd_uncontended(Report& report);
 void ask_etcd_clients(Report& report);
 void ask_etcd_handoff(Report& report);
 void ask_etcd_waiters(Report& report);
+void ask_etcd_groups(Report& report);
+void ask_etcd_durable(Report& report);
 
 void ask_postgres_uncontended(Report& report);
 void ask_postgres_clients(Report& report);
 void ask_postgres_handoff(Report& report);
 void ask_postgres_waiters(Report& report);
 void ask_postgres_listeners(Report& report);
+void ask_postgres_groups(Report& report);
+void ask_postgres_durable(Report& report);
 
 }  // namespace tenure::bench::cluster

@@ -18,9 +18,12 @@ void ask_handoff(Report& report);
 void ask_waiters_on_one_core(Report& report);
 void ask_waiters_on_two_cores(Report& report);
 void ask_foreign(Report& report);
+void ask_groups(Report& report);
 void ask_death(Report& report);
 void ask_writers(Report& report);
 void ask_idle(Report& report);
+void ask_puts(Report& report);
+void ask_durable(Report& report);
 
 // Where processes run. Waking a core that sleeps costs more than most of what is measured, so every
 // question about several processes is asked in both.

@@ -41,6 +41,9 @@ int main(int argc, char** argv) {
       Question{.name = "foreign",
                .text = "does a lock cost more when another process holds 50,000 others?",
                .ask = &on_disk<ask_foreign>},
+      Question{.name = "groups",
+               .text = "does a lock cost more when others hold 10,000 groups instead of one?",
+               .ask = &on_disk<ask_groups>},
       Question{.name = "death",
                .text = "from the SIGKILL of a holder to the next grant",
                .ask = &on_disk<ask_death>},
@@ -50,6 +53,12 @@ int main(int argc, char** argv) {
       Question{.name = "idle",
                .text = "how often does a process run that only waits?",
                .ask = &on_disk<ask_idle>},
+      Question{.name = "puts",
+               .text = "does a put of its own slow down a process's lock?",
+               .ask = &on_disk<ask_puts>},
+      Question{.name = "durable",
+               .text = "durable single-row transactions: how many a second, 1, 16, 256 at a time?",
+               .ask = &on_disk<ask_durable>},
   };
   return supervised([&] { return run_program(argc, argv, questions); });
 }

@@ -64,6 +64,7 @@ void run_all(const char* store, int port, const Prepare& prepare) {
     std::fflush(stdout);
     const Report report = run(campaign);
     EXPECT_EQ(report.wrong, "") << "seed " << seed;
+    EXPECT_GT(report.struck(), 0U) << "seed " << seed;
     std::fputs(report.text().c_str(), stdout);
     operations += report.figures.requests;
     grants += report.figures.grants;

@@ -132,8 +132,11 @@ using LateTransaction = LateWriter;
 
 TEST_P(LateTransaction, M02_IsRefusedByTheFence) {
   pass_on();
-  const std::string fence = "SELECT " + place.schema().name() + ".fence('\\x" + key + "'::bytea)";
-  EXPECT_THROW(Postgres::instance().sql(fence), std::runtime_error);
+  const auto fence = [this](const std::string& held) {
+    return "SELECT " + place.schema().name() + ".fence('\\x" + held + "'::bytea)";
+  };
+  EXPECT_NO_THROW(Postgres::instance().sql(fence(next.ask("key"))));
+  EXPECT_THROW(Postgres::instance().sql(fence(key)), std::runtime_error);
   late.go_on();
 }
 

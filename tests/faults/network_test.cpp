@@ -11,6 +11,7 @@
 
 #include "tests/kit/etcd.hpp"
 #include "tests/kit/lock_client.hpp"
+#include "tests/kit/patience.hpp"
 #include "tests/kit/postgres.hpp"
 #include "tests/kit/proxy.hpp"
 
@@ -71,8 +72,7 @@ class Network : public ::testing::TestWithParam<Fault> {
     return Postgres::instance().sql("SELECT count(*) FROM " + schema.name() + '.' + what);
   }
   void until_waits() const {
-    while (count("waiters") != "1") {
-    }
+    kit::until([this] { return count("waiters") == "1"; });
   }
   // A release whose outcome is unknown says so; it is then made later.
   static void expect_given_back(std::string_view said) {
@@ -128,8 +128,7 @@ TEST_P(Network, FailsWhileItRenews) {
                             ".sessions AS e ON e.session = s.id AND e.pid = h.pid";
   const std::string first = Postgres::instance().sql(which);
   strike();
-  while (Postgres::instance().sql(which) == first) {
-  }
+  kit::until([&] { return Postgres::instance().sql(which) != first; });
   EXPECT_EQ(far.ask("is lost"), "no");
   EXPECT_EQ(near.ask("try book"), "taken");
   expect_given_back(far.ask("release"));
@@ -236,8 +235,7 @@ TEST_F(Alone, AnAnswerThatIsLostLosesNoTicket) {
   ASSERT_EQ(near.ask("open " + schema.url_at(Postgres::instance().port()) + " 120000"), "ok");
   const auto until = [this](const std::string& view) {
     const std::string count = "SELECT count(*) FROM " + schema.name() + '.' + view;
-    while (Postgres::instance().sql(count) != "1") {
-    }
+    kit::until([&] { return Postgres::instance().sql(count) == "1"; });
   };
   for (const char* const asked : {"lock book", "try book"}) {
     network.swallow(Proxy::Way::to_client);
@@ -277,8 +275,7 @@ TEST(EtcdNetwork, WhoIsHalfDeafOrDumbIsHeardOnAnotherConnection) {
   for (const auto way : {Proxy::Way::to_server, Proxy::Way::to_client, Proxy::Way::to_server}) {
     ASSERT_EQ(near.ask("lock book"), "holds");
     far.tell("lock book");
-    while (busy.ask("count book") != "2") {
-    }
+    kit::until([&] { return busy.ask("count book") == "2"; });
     network.swallow(way);
     const std::jthread changes{[&busy](const std::stop_token& stop) {
       while (!stop.stop_requested()) EXPECT_EQ(busy.ask("put other change"), "yes");

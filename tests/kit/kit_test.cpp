@@ -17,6 +17,7 @@
 #include "tests/kit/etcd.hpp"
 #include "tests/kit/lock_client.hpp"
 #include "tests/kit/message.hpp"
+#include "tests/kit/patience.hpp"
 #include "tests/kit/pgbouncer.hpp"
 #include "tests/kit/postgres.hpp"
 #include "tests/kit/process.hpp"
@@ -107,9 +108,7 @@ TEST(KitProcess, EndsWithItsParent) {
   for (int i = 0; i < 3; ++i) pids.push_back(std::stoi(parent.hear()));
   for (const pid_t pid : pids) EXPECT_FALSE(ended(pid)) << pid;
   parent.kill();
-  for (const pid_t pid : pids) {
-    while (!ended(pid)) ::usleep(1000);
-  }
+  for (const pid_t pid : pids) until([pid] { return ended(pid); });
 }
 
 TEST(KitProcess, ProgramsReportTheirOutput) {

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <ctime>
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/boot_clock.hpp"
 #include "tenure/tenure.hpp"
 
 namespace tenure::kit {
@@ -23,11 +23,7 @@ namespace {
 
 std::string yes_or_no(bool yes) { return yes ? "yes" : "no"; }
 
-std::int64_t boot_ns() noexcept {
-  timespec time{};
-  ::clock_gettime(CLOCK_BOOTTIME, &time);
-  return (time.tv_sec * 1'000'000'000) + time.tv_nsec;
-}
+using base::boot_ns;
 
 sigset_t interrupts() {
   sigset_t signals;
@@ -78,10 +74,9 @@ class LockClient {
     throw Error("no such command: " + command);
   }
 
-  std::string open_url(const std::string& url) {
-    store_ = store(url);
+  void open_in(std::shared_ptr<Store> store) {
+    store_ = std::move(store);
     space_.emplace(open(store_, {.label = "client", .ttl = std::chrono::hours{1}}));
-    return "ok";
   }
 
  private:
@@ -93,16 +88,18 @@ class LockClient {
 
   static const std::map<std::string, Command, std::less<>>& commands() {
     static const std::map<std::string, Command, std::less<>> all = {
-        {"open", &LockClient::open_space}, {"close", &LockClient::close},
-        {"lock", &LockClient::lock},       {"try", &LockClient::try_lock},
-        {"limit", &LockClient::limit},     {"renew", &LockClient::renew},
-        {"release", &LockClient::release}, {"drop", &LockClient::drop},
-        {"token", &LockClient::token},     {"key", &LockClient::key},
-        {"is", &LockClient::is_lost},      {"until", &LockClient::until_lost},
-        {"granted", &LockClient::granted}, {"lost", &LockClient::lost},
-        {"write", &LockClient::write},     {"put", &LockClient::put},
-        {"read", &LockClient::read},       {"count", &LockClient::count},
-        {"waiting", &LockClient::waiting}, {"now", &LockClient::now}};
+        {"open", &LockClient::open_space},  {"close", &LockClient::close},
+        {"lock", &LockClient::lock},        {"try", &LockClient::try_lock},
+        {"within", &LockClient::within},    {"downgrade", &LockClient::downgrade},
+        {"evict", &LockClient::evict},      {"limit", &LockClient::limit},
+        {"renew", &LockClient::renew},      {"release", &LockClient::release},
+        {"drop", &LockClient::drop},        {"token", &LockClient::token},
+        {"key", &LockClient::key},          {"is", &LockClient::is_lost},
+        {"until", &LockClient::until_lost}, {"granted", &LockClient::granted},
+        {"lost", &LockClient::lost},        {"write", &LockClient::write},
+        {"put", &LockClient::put},          {"read", &LockClient::read},
+        {"count", &LockClient::count},      {"waiting", &LockClient::waiting},
+        {"now", &LockClient::now}};
     return all;
   }
 
@@ -124,6 +121,7 @@ class LockClient {
   }
   std::string close(const Words& words) {
     drop(words);
+    if (space_) space_->close();
     terms_.reset();
     space_.reset();
     store_.reset();
@@ -151,6 +149,18 @@ class LockClient {
       lost_at_.notify_all();
     });
     return "holds";
+  }
+  std::string within(const Words& words) {
+    const std::chrono::milliseconds limit{std::stol(words.second)};
+    return take(locker().try_lock_for(claim_of(words.first), limit), "taken");
+  }
+  std::string downgrade(const Words& words) {
+    hold_.downgrade(claim_of(words.first));
+    return "ok";
+  }
+  std::string evict(const Words& words) {
+    const Token token{std::stoull(words.first)};
+    return yes_or_no(words.second == "now" ? space().evict_now(token) : space().evict(token));
   }
   std::string limit(const Words& words) {
     terms_ = space().max_hold(std::chrono::nanoseconds{std::stoll(words.first)});
@@ -211,13 +221,13 @@ class LockClient {
   std::optional<std::stop_callback<std::function<void()>>> on_lost_;  // Ends before the hold.
 };
 
-void serve(const Line& line, LockClient& client, const std::string& url) {
+void serve(const Line& line, LockClient& client, const OpenStore& open) {
   const sigset_t signals = interrupts();
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  bool opened = url.empty();
+  bool opened = !open;
   for (auto command = line.hear(); command && *command != "exit"; command = line.hear()) {
     try {
-      if (!opened) client.open_url(url);
+      if (!opened) client.open_in(open());
       opened = true;
       line.say(client.follow(*command));
     } catch (const Error& error) {
@@ -236,9 +246,13 @@ Process::Body lock_client(MoreCommands more) {
 }
 
 Process::Body lock_client(std::string url) {
-  return [url = std::move(url)](const Line& line) {
+  return lock_client(OpenStore{[url = std::move(url)] { return store(url); }});
+}
+
+Process::Body lock_client(OpenStore open) {
+  return [open = std::move(open)](const Line& line) {
     LockClient client{{}};
-    serve(line, client, url);
+    serve(line, client, open);
   };
 }
 

@@ -8,8 +8,11 @@
 //   close               closes the space, and releases what it holds; "ok"
 //   lock CLAIM [OWNER]  "holds"; SIGINT ends the wait: "gave up"
 //   try CLAIM           "holds" or "taken"
+//   within CLAIM MS     the same, and waits up to MS milliseconds for it
 //   limit NS            later requests have this max_hold; "ok"
 //   renew, release      "yes" or "no"
+//   downgrade CLAIM     "ok"
+//   evict TOKEN [now]   "yes" or "no"
 //   drop                drops the hold without waiting; "ok"
 //   token               of the hold
 //   key                 of the hold's own entry, in hexadecimal digits
@@ -31,11 +34,13 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "tenure/claim.hpp"
+#include "tenure/store.hpp"
 #include "tests/kit/process.hpp"
 
 namespace tenure::kit {
@@ -47,6 +52,9 @@ using MoreCommands = std::function<std::optional<std::string>(const std::string&
 [[nodiscard]] Process::Body lock_client(MoreCommands more = {});
 // Opens this space with its first command, with a session of an hour.
 [[nodiscard]] Process::Body lock_client(std::string url);
+// The same, in the store that `open` returns.
+using OpenStore = std::function<std::shared_ptr<Store>()>;
+[[nodiscard]] Process::Body lock_client(OpenStore open);
 
 [[nodiscard]] Claim claim_of(std::string_view text);
 [[nodiscard]] std::string hex(std::string_view bytes);  // As hexadecimal digits.

@@ -24,6 +24,7 @@
 #include <utility>
 
 #include "tenure/error.hpp"
+#include "tests/kit/patience.hpp"
 
 namespace tenure::kit {
 namespace {
@@ -126,6 +127,7 @@ class Blocked {
 };
 
 int wait_for(pid_t pid) {
+  const Awaiting note{"the end of a child process"};
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
@@ -154,6 +156,7 @@ void Line::say(std::string_view text) const {
 }
 
 std::optional<std::string> Line::hear() const {
+  const Awaiting note{"a message from another process"};
   const auto receive = [this](void* buffer, std::size_t size, int flags) {
     for (;;) {
       const ssize_t got = ::recv(socket_, buffer, size, flags);
@@ -369,6 +372,7 @@ void Signal::set(std::uint32_t value) noexcept {
 
 template <class Reached>
 void Signal::wait(Reached reached) const noexcept {
+  const Awaiting note{"a signal from another process"};
   for (std::uint32_t seen = value_.load(); !reached(seen); seen = value_.load()) {
     ::syscall(SYS_futex, &value_, FUTEX_WAIT, seen, nullptr, nullptr, 0);
   }

@@ -58,6 +58,7 @@ struct Pipe {
   };
   std::deque<Chunk> chunks{};
   std::size_t kept = 0;
+  std::size_t heard = 0;  // Bytes ever.
   bool swallows = false;
   bool ended = false;   // Its sender has,
   bool closed = false;  // and its receiver knows, or will never.
@@ -72,6 +73,7 @@ bool read_into(int socket, Pipe& pipe, Clock::time_point due) {
   std::array<char, 16'384> buffer{};
   const ssize_t size = ::recv(socket, buffer.data(), buffer.size(), MSG_DONTWAIT);
   if (size < 0) return errno == EAGAIN || errno == EINTR;
+  pipe.heard += static_cast<std::size_t>(size);
   if (size == 0) {
     pipe.ended = true;
   } else if (!pipe.swallows) {
@@ -104,6 +106,8 @@ struct Proxy::Link {
   int server = -1;
   Pipe up{};
   Pipe down{};
+  bool asking = false;  // It waits for an answer.
+  bool loses = false;   // What it waits for is not to come.
 
   void cut() {
     reset(client);
@@ -116,11 +120,14 @@ struct Proxy::Link {
     if (out.due(Clock::now())) events |= POLLOUT;
     return {.fd = events == 0 ? -1 : socket, .events = events, .revents = 0};
   }
-  void move(Clock::duration delay, bool from_client, bool from_server) {
+  [[nodiscard]] bool read(Clock::duration delay, bool from_client, bool from_server) {
+    const Clock::time_point due = Clock::now() + delay;
+    return (!from_client || read_into(client, up, due)) &&
+           (!from_server || read_into(server, down, due));
+  }
+  void write(bool whole) {
     const Clock::time_point now = Clock::now();
-    const bool whole = (!from_client || read_into(client, up, now + delay)) &&
-                       (!from_server || read_into(server, down, now + delay)) &&
-                       write_from(server, up, now) && write_from(client, down, now);
+    whole = whole && write_from(server, up, now) && write_from(client, down, now);
     // What swallows tells nobody that the other end has gone, in whatever way.
     if (!whole && !up.swallows && !down.swallows) cut();
     if (!whole && (up.swallows || down.swallows)) up.ended = down.ended = true;
@@ -209,6 +216,16 @@ int Proxy::wait() {
   return first;
 }
 
+void Proxy::count_turn(Link& link, bool asked, bool answered) {
+  if (asked && !std::exchange(link.asking, true) && turns_left_ > 0)
+    link.loses = --turns_left_ < in_a_row_;
+  if (link.loses && (lost_way_ == Way::to_server || answered)) {
+    link.cut();
+    return;
+  }
+  if (answered) link.asking = false;
+}
+
 void Proxy::serve() {
   while (!stopping_) {
     std::vector<pollfd> all{{.fd = bell_, .events = POLLIN, .revents = 0},
@@ -221,8 +238,13 @@ void Proxy::serve() {
     std::size_t at = 2;
     constexpr short readable = POLLIN | POLLHUP | POLLERR;
     for (Link& link : links_) {
-      link.move(delay_, (all[at].revents & readable) != 0, (all[at + 1].revents & readable) != 0);
+      const std::size_t asked = link.up.heard;
+      const std::size_t answered = link.down.heard;
+      const bool whole = link.read(delay_, (all[at].revents & readable) != 0,
+                                   (all[at + 1].revents & readable) != 0);
       at += 2;
+      count_turn(link, link.up.heard != asked, link.down.heard != answered);
+      if (link.client >= 0) link.write(whole);
       if (link.over()) link.cut();
     }
     std::erase_if(links_, [](const Link& link) { return link.client < 0; });
@@ -257,6 +279,21 @@ void Proxy::door(Door door) {
 
 void Proxy::delay(std::chrono::milliseconds time) {
   tell([this, time] { delay_ = time; });
+}
+
+void Proxy::lose(std::size_t turn, Way way, std::size_t in_a_row) {
+  tell([this, turn, way, in_a_row] {
+    for (Link& link : links_) link.asking = link.loses = false;
+    turns_left_ = turn + in_a_row - 1;
+    in_a_row_ = in_a_row;
+    lost_way_ = way;
+  });
+}
+
+bool Proxy::has_lost() {
+  bool lost = false;
+  tell([&] { lost = std::exchange(turns_left_, 0) == 0; });
+  return lost;
 }
 
 std::size_t Proxy::connections() {

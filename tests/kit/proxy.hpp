@@ -43,6 +43,11 @@ class Proxy {
   enum class Door : std::uint8_t { open, shut, silent };
   void door(Door door);
   void delay(std::chrono::milliseconds time);  // Whatever comes from now on, both ways.
+  // Cuts one connection instead of passing on a question (to_server) or its answer (to_client):
+  // that of the n-th turn from now, counted from one. A client's turn comes when it is first heard
+  // of, and after each answer. With `in_a_row`, the turns after it are lost too.
+  void lose(std::size_t turn, Way way, std::size_t in_a_row = 1);
+  [[nodiscard]] bool has_lost();  // True after all that; false also takes the command back.
 
   [[nodiscard]] std::size_t connections();  // That are there now,
   [[nodiscard]] std::size_t accepted();     // and that ever were.
@@ -54,6 +59,7 @@ class Proxy {
   void tell(std::function<void()> command);
   void accept();
   int wait();
+  void count_turn(Link& link, bool asked, bool answered);
 
   int port_ = 0;
   int listener_ = -1;
@@ -65,6 +71,9 @@ class Proxy {
   std::list<Link> links_;
   std::chrono::milliseconds delay_{0};
   Door door_ = Door::open;
+  std::size_t turns_left_ = 0;  // Zero: nothing is to be lost.
+  std::size_t in_a_row_ = 1;    // So many of the last of them are.
+  Way lost_way_ = Way::to_server;
   std::size_t accepted_ = 0;
   bool stopping_ = false;
   std::thread thread_;

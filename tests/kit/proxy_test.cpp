@@ -16,6 +16,8 @@
 #include <tuple>
 #include <utility>
 
+#include "tests/kit/patience.hpp"
+
 namespace tenure::kit {
 namespace {
 
@@ -130,14 +132,36 @@ TEST_F(ProxyTest, SwallowsOneWay) {
   EXPECT_EQ(proxy.connections(), 2U);
 }
 
+TEST_F(ProxyTest, LosesTheQuestionOrTheAnswerOfATurn) {
+  Proxy proxy{port_};
+  for (const auto way : {Proxy::Way::to_server, Proxy::Way::to_client}) {
+    const Socket client = call(proxy.port());
+    const Socket server = take();
+    proxy.lose(2, way);
+    client.say("first");
+    EXPECT_EQ(server.hear(), "first");
+    server.say("answer");
+    EXPECT_EQ(client.hear(), "answer");
+    client.say("second");
+    if (way == Proxy::Way::to_client) {
+      EXPECT_EQ(server.hear(), "second");
+      server.say("lost");
+    }
+    EXPECT_EQ(client.hear(), "reset");
+    EXPECT_EQ(server.hear(), "reset");
+    EXPECT_TRUE(proxy.has_lost());
+    proxy.lose(1, way);
+    EXPECT_FALSE(proxy.has_lost());
+  }
+}
+
 TEST_F(ProxyTest, ASilentDoorTakesAndSaysNothing) {
   Proxy proxy{port_};
   proxy.door(Proxy::Door::silent);
   const Socket client = call(proxy.port());
   const Socket server = take();
   client.say("x");
-  while (proxy.connections() != 1) {
-  }
+  until([&] { return proxy.connections() == 1; });
   EXPECT_TRUE(server.silent());
   proxy.door(Proxy::Door::shut);
   EXPECT_EQ(call(proxy.port()).hear(), "reset");

@@ -7,28 +7,27 @@
 #include <cstddef>
 #include <deque>
 #include <exception>
+#include <source_location>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "tenure/tenure.hpp"
+#include "tests/kit/patience.hpp"
 
 namespace tenure::museum {
 
-// For what another thread is about to do. A state that never comes runs into the test's time limit.
-template <class Condition>
-void until(const Condition& reached) {
-  while (!reached()) std::this_thread::yield();
-}
+// For what another thread is about to do.
+using kit::until;
 
 inline std::size_t waiting(const Space& space, const Path& path = {}) {
   return static_cast<std::size_t>(std::ranges::count(
       space.inspect(path), false, [](const TicketInfo& info) { return info.granted; }));
 }
 
-inline void until_waiting(const Space& space, std::size_t count, const Path& path = {}) {
-  until([&] { return waiting(space, path) == count; });
+inline void until_waiting(const Space& space, std::size_t count, const Path& path = {},
+                          std::source_location where = std::source_location::current()) {
+  until([&] { return waiting(space, path) == count; }, where);
 }
 
 // Starts at once and frees itself at its end.

@@ -34,13 +34,13 @@ std::vector<std::string> leases() {
   return ids;
 }
 
-}  // namespace
-
 // What is not answered in five seconds is asked after: soon enough for a test, and not so soon that
 // a busy machine takes a slow answer for a lost one.
 std::string postgres_at(int port, const kit::Schema& schema) {
   return schema.url_at(port, "&connect_timeout=10&tcp_user_timeout=5000");
 }
+
+}  // namespace
 
 NetworkMuseum::NetworkMuseum() {
   kit::share_boot_clock();

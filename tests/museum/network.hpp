@@ -29,9 +29,6 @@ using kit::Shared;
 
 enum class Kind : std::uint8_t { postgres, etcd };
 
-// The URL of a schema, through whatever is on that port.
-[[nodiscard]] std::string postgres_at(int port, const kit::Schema& schema);
-
 class NetworkMuseum : public ::testing::TestWithParam<Kind> {
  protected:
   NetworkMuseum();

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/boot_clock.hpp"
 #include "tenure/tenure.hpp"
 #include "tests/kit/clock.hpp"
 #include "tests/museum/museum.hpp"
@@ -20,11 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-std::chrono::nanoseconds boot_time() {
-  timespec time{};
-  ::clock_gettime(CLOCK_BOOTTIME, &time);
-  return std::chrono::seconds{time.tv_sec} + std::chrono::nanoseconds{time.tv_nsec};
-}
+using base::boot_time;
 
 // ---- Waiters whose lease ran out ----
 

@@ -218,6 +218,7 @@ TEST_P(NetworkMuseum, M22_ARenewalThatArrivesBehindTheDeadlineIsNone) {
   network.delay(0s);
   EXPECT_EQ(holder.hear(), "no");
   EXPECT_EQ(next.ask("is lost"), "no");
+  EXPECT_LT(number_of(holder.ask("lost at")), number_of(next.ask("granted at")));
 }
 
 // ---- Whose time counts ----

@@ -130,6 +130,7 @@ TEST(Museum, M03_AHolderIsToldBeforeTheNextOneGetsIn) {
   kit::move_boot_clock(1h - 900ms);  // The margin is a second.
   EXPECT_EQ(holder.ask("until lost"), "lost");
   EXPECT_EQ(next.hear(), "holds");
+  EXPECT_LT(std::stoll(holder.ask("lost at")), std::stoll(next.ask("granted at")));
 }
 
 // ---- What a late writer can do ----

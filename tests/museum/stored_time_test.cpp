@@ -21,10 +21,6 @@ const Path film = Path::of("film");
 
 constexpr std::chrono::hours century{24 * 365 * 100};
 
-void until_stopped(const std::stop_token& token) {
-  until([&token] { return token.stop_requested(); });
-}
-
 // ---- Sessions that ended while their request waited ----
 
 // It is not told that it is held for dead; its turn comes; it looks.
@@ -63,15 +59,18 @@ TEST_F(StoredMuseum, M03_LostFiresBeforeTheEndByTheStoresClock) {
   for (const std::chrono::nanoseconds time : {3ms + 0ns, 1s + 0ns, 10s + 0ns, 24h + 0ns}) {
     Hold hold = space.max_hold(time).lock(book);
     const std::stop_token lost = hold.lost();
+    std::atomic<Instant> told = Instant{};
+    const std::stop_callback callback{lost, [&] { told = store->now(); }};
     const std::chrono::nanoseconds margin = std::min<std::chrono::nanoseconds>(1s, time / 3);
     move(time - margin - 1ns);
     EXPECT_FALSE(lost.stop_requested());
     store->advance(1ns);
-    until_stopped(lost);
+    until([&] { return told.load() != Instant{}; });
     EXPECT_LT(store->now(), *hold.deadline());
     EXPECT_FALSE(other().try_lock(book)) << "not yet the next one's";
     move(margin);
     EXPECT_TRUE(other().try_lock(book));
+    EXPECT_LT(told.load(), store->now()) << "told, then granted";
     EXPECT_FALSE(hold.release());
   }
 }

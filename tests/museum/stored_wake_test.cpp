@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <iostream>
 #include <string>
 #include <thread>
@@ -16,15 +17,16 @@ const Path book = Path::of("book");
 
 // Queues `count` behind those who hold the claim, lets one in at a time, and counts what the store
 // is asked to do for it. The waiters are threads of one space, so that nothing hides in others.
-void hand_over(MemoryStore& store, const Space& space, const Claim& claim, std::size_t count,
+void hand_over(MemoryStore& store, const Space& space,
+               const std::function<Claim(std::size_t)>& claim, std::size_t count,
                std::vector<Hold> holding, std::size_t most_applies) {
   std::atomic<std::size_t> granted = 0;
   std::atomic<std::size_t> may_go = 0;
   std::atomic<std::size_t> gone = 0;
   std::vector<std::jthread> waiters;
   for (std::size_t i = 0; i < count; ++i) {
-    waiters.emplace_back([&] {
-      Hold hold = space.lock(claim);
+    waiters.emplace_back([&, i] {
+      Hold hold = space.lock(claim(i));
       const std::size_t turn = ++granted;
       until([&] { return may_go >= turn; });
       hold.release();
@@ -59,7 +61,7 @@ void hand_over(MemoryStore& store, const Space& space, const Claim& claim, std::
 TEST_F(StoredMuseum, M16_AReleaseIsLookedAtByTheNextOneOnly) {
   std::vector<Hold> holding;
   holding.push_back(space.lock(book));
-  hand_over(*store, space, book, 60, std::move(holding), 3);
+  hand_over(*store, space, [](std::size_t) { return book; }, 60, std::move(holding), 3);
 }
 
 // With a limit it may be one of several who is next, but not one of all.
@@ -67,7 +69,23 @@ TEST_F(StoredMuseum, M16_APermitIsLookedAtByAsManyAsTheLimit) {
   const Claim permit = book.permits(3);
   std::vector<Hold> holding;
   for (int i = 0; i < 3; ++i) holding.push_back(space.lock(permit));
-  hand_over(*store, space, permit, 60, std::move(holding), 1 + 2 * 3);
+  hand_over(*store, space, [&](std::size_t) { return permit; }, 60, std::move(holding), 1 + 2 * 3);
+}
+
+// Groups that exclude each other are a chain as well: two that take turns, between exclusive
+// tickets too, and one after another that are numbered as they come.
+TEST_F(StoredMuseum, M16_AReleaseIsLookedAtByTheNextGroupOnly) {
+  const std::vector<std::function<Claim(std::size_t)>> queues = {
+      [](std::size_t i) { return book.group(i % 2 == 0 ? "pull" : "push"); },
+      [](std::size_t i) {
+        return i % 3 == 0 ? book.exclusive() : book.group(i % 3 == 1 ? "a" : "b");
+      },
+      [](std::size_t i) { return book.group("run-" + std::to_string(i)); }};
+  for (const auto& queue : queues) {
+    std::vector<Hold> holding;
+    holding.push_back(space.lock(book));
+    hand_over(*store, space, queue, 40, std::move(holding), 3);
+  }
 }
 
 // A key for each path that was ever locked would be a leak, and a counter for each no order.

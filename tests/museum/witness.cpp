@@ -5,7 +5,8 @@
 #include <unistd.h>
 
 #include <iterator>
-#include <thread>
+
+#include "tests/kit/patience.hpp"
 
 namespace tenure::museum {
 
@@ -18,7 +19,7 @@ File::~File() {
     const std::filesystem::directory_iterator tasks{"/proc/self/task"};
     return std::distance(begin(tasks), end(tasks));
   };
-  while (threads() > 1) std::this_thread::yield();
+  kit::until([&] { return threads() == 1; });
 }
 
 bool Witness::enter(Token token) {

@@ -7,7 +7,6 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <utility>
 
 #include "tenure/error.hpp"
@@ -97,12 +96,6 @@ std::optional<Event> parse_event(std::string_view line) {
     event.claims.push_back(*std::move(claim));
   }
   return event;
-}
-
-std::int64_t boot_ns() noexcept {
-  timespec time{};
-  ::clock_gettime(CLOCK_BOOTTIME, &time);
-  return (static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000) + time.tv_nsec;
 }
 
 Log::Log(const std::string& path)

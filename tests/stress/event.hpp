@@ -28,6 +28,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/boot_clock.hpp"
 #include "tenure/claim.hpp"
 
 namespace tenure::stress {
@@ -60,7 +61,7 @@ struct Event {
 [[nodiscard]] std::string text(const Claim& claim);
 [[nodiscard]] std::optional<Claim> parse_claim(std::string_view text);
 
-[[nodiscard]] std::int64_t boot_ns() noexcept;
+using base::boot_ns;
 
 // Thread safety: write() from any thread. Ends the program where a line can't be written whole: a
 // log with holes proves nothing.
