@@ -1,6 +1,5 @@
 #include "store/sqlite/connection.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <ctime>
 #include <string>
@@ -326,7 +325,7 @@ std::vector<Entry> Connection::read(const Range& range, Revision before) {
   while (run.step("read")) {
     const std::string_view key = bytes_column(run.get(), 0);
     if (before != Revision{} && stamp_of(key) >= before) {
-      nothing = nothing && std::ranges::find(written_, key) != written_.end();
+      nothing = nothing && written_.contains(key);
       continue;
     }
     nothing = false;
@@ -340,9 +339,8 @@ std::vector<Entry> Connection::read(const Range& range, Revision before) {
   }
   if (nothing) {
     known_.saw_nothing(range);
-    for (const std::string& key : written_) {
-      if (range.holds(key)) known_.put(key);
-    }
+    auto at = written_.lower_bound(range.from);
+    for (; at != written_.end() && range.holds(*at); ++at) known_.put(*at);
   }
   return entries;
 }
@@ -363,12 +361,12 @@ void Connection::insert(std::string_view key, std::string_view value, Revision r
 void Connection::remove(std::string_view key) {
   Run{*this, erase}.bytes(1, key).step("write");
   known_.remove(key);
-  std::erase(written_, key);
+  if (const auto at = written_.find(key); at != written_.end()) written_.erase(at);
 }
 
 void Connection::wrote(std::string_view key) {
   known_.put(key);
-  written_.emplace_back(key);
+  written_.emplace(key);
 }
 
 void Connection::fail(int code, std::string_view doing) {

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -133,7 +134,8 @@ class Connection {
   std::uint32_t version_ = 0;  // As this connection's last write transaction left it.
   // For write transactions only, while no other connection, of whatever process, has written.
   stores::KnownEntries known_;
-  std::vector<std::string> written_;  // By this transaction, and not removed since.
+  // By this transaction, and not removed since. Ordered: a batch writes hundreds of keys.
+  std::set<std::string, std::less<>> written_;
   std::unique_ptr<sqlite3, Close> database_;
   std::array<Statement, first_range + range_kinds> statements_;
 };
