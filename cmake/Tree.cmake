@@ -109,6 +109,11 @@ endif()
 find_program(TENURE_CCACHE ccache)
 if(TENURE_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${TENURE_CCACHE}")
+  # Else the precompiled header differs in each clone, and ccache finds nothing that was compiled
+  # with another one.
+  if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    add_compile_options("SHELL:-Xclang -fno-pch-timestamp")
+  endif()
 endif()
 # lld links a test program in a tenth of the time.
 find_program(TENURE_LLD ld.lld-19)
