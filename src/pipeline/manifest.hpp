@@ -49,10 +49,10 @@ struct Position {
   friend bool operator==(const Position&, const Position&) = default;
 };
 
-struct Run {
+struct Invocation {
   std::vector<std::string> words;  // With `shell`, one: the script.
   bool shell = false;
-  friend bool operator==(const Run&, const Run&) = default;
+  friend bool operator==(const Invocation&, const Invocation&) = default;
 };
 
 struct Retry {
@@ -70,7 +70,7 @@ struct HttpCheck {
 
 // Something to ask: yes when the command exits with 0, or the server answers with that status.
 struct Check {
-  std::variant<Run, HttpCheck> what;
+  std::variant<Invocation, HttpCheck> what;
   // `verify` asks again until then; one question of `done` and `when` takes at most that long.
   std::chrono::nanoseconds timeout = std::chrono::seconds{30};
   std::chrono::nanoseconds every = std::chrono::seconds{1};  // Between two questions of `verify`.
@@ -102,7 +102,7 @@ struct Task {
   std::string name;
   std::string group;  // The name in the manifest; another one than `name` where there is a matrix.
   Position position{};
-  Run run{};
+  Invocation run{};
   std::vector<std::string> needs{};  // Names of tasks, each once.
   std::optional<std::chrono::nanoseconds> timeout{};
   std::chrono::nanoseconds grace = std::chrono::seconds{5};  // From SIGTERM to SIGKILL.
