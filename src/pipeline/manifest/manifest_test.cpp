@@ -201,7 +201,8 @@ TEST(Manifest, ReplacesVariables) {
 version = "1.2.3"
 open = "{{"
 [task.a]
-run = "{{version}} {{ version }} {{env.HOME}} {{env.NO|none here}} {{.Names}} {{json .}} ${HOME} {{open}}x}}"
+run = """{{version}} {{ version }} {{env.HOME}} {{env.NO|none here}} \
+{{.Names}} {{json .}} ${HOME} {{open}}x}}"""
 env = { V = "{{version}}" }
 )";
   EXPECT_EQ(parse(text, options).tasks[0].run.words[0],
