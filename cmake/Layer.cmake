@@ -38,15 +38,16 @@ if(TENURE_TREE STREQUAL dev)
 endif()
 
 # tenure_layer(core HEADERS tenure/path.hpp ... [FROM directory ...] [SOURCES file.cpp ...]
-#              [DEPENDS base ...] [LIBRARIES SQLite::SQLite3 ...])
+#              [DEPENDS base ...] [LIBRARIES SQLite::SQLite3 ...] [INTERNAL])
 #
 # Makes tenure::core, a static library, out of every C++ file of the room, or of the directories
 # FROM, and of SOURCES. HEADERS are public ones, relative to include/. Sources find private headers
 # from src/ (#include "core/rule.hpp"). DEPENDS names lower layers; their users inherit them.
 # LIBRARIES are others' and only for the sources; users link them, so tenureConfig.cmake must find
-# them too.
+# them too. An INTERNAL layer is part of the program and not of the library: it is not installed, so
+# users of the library do not link its LIBRARIES.
 function(tenure_layer name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;FROM;SOURCES;DEPENDS;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL" "" "HEADERS;FROM;SOURCES;DEPENDS;LIBRARIES")
   _tenure_check_arguments(tenure_layer)
   if(NOT arg_FROM)
     set(arg_FROM .)
@@ -57,7 +58,6 @@ function(tenure_layer name)
   add_library(tenure::${name} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
   tenure_product_code(${target})
-  set_property(GLOBAL APPEND PROPERTY tenure_static_libraries ${target})
 
   list(TRANSFORM arg_HEADERS PREPEND "${PROJECT_SOURCE_DIR}/include/")
   target_sources(${target} PUBLIC
@@ -65,7 +65,11 @@ function(tenure_layer name)
   list(TRANSFORM arg_DEPENDS PREPEND tenure::)
   target_link_libraries(${target} PUBLIC ${arg_DEPENDS} Threads::Threads PRIVATE ${arg_LIBRARIES})
   target_compile_features(${target} PUBLIC cxx_std_23)
+  if(arg_INTERNAL)
+    return()
+  endif()
 
+  set_property(GLOBAL APPEND PROPERTY tenure_static_libraries ${target})
   target_link_libraries(tenure_all INTERFACE ${target})
   add_dependencies(tenure_installed ${target})
   install(TARGETS ${target} EXPORT tenure FILE_SET HEADERS)

@@ -12,6 +12,7 @@ packages=(
   cmake ninja-build make
   libsqlite3-dev libpq-dev                        # the stores in a file and in a database
   nlohmann-json3-dev libfmt-dev libcli11-dev
+  libtomlplusplus-dev                             # manifests of pipelines
 )
 module=(
   libgrpc++-dev libprotobuf-dev                   # the store in an etcd cluster
