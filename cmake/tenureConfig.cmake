@@ -1,4 +1,5 @@
-# Read by find_package(tenure). Threads, SQLite and libpq are all the library needs; who includes
+# Read by find_package(tenure). Threads, SQLite, libpq and libgit2 (which is linked by its name) are
+# all the library needs; who includes
 # the Asio header brings Boost's headers along.
 #
 # tenure_MODULES_DIR is where modules (etcd) are, whether or not any was installed. Every program

@@ -13,20 +13,22 @@ packages=(
   libsqlite3-dev libpq-dev                        # the stores in a file and in a database
   nlohmann-json3-dev libfmt-dev libcli11-dev
   libtomlplusplus-dev                             # manifests of pipelines
+  git libgit2-dev                                 # transactions on a git repository
 )
 module=(
   libgrpc++-dev libprotobuf-dev                   # the store in an etcd cluster
   protobuf-compiler protobuf-compiler-grpc
 )
 all=(
-  ccache git python3 pkg-config lld-19
+  ccache python3 pkg-config lld-19
   clang-tidy-19 clang-format-19 llvm-19           # the checks, the coverage reports
   libclang-rt-19-dev                              # sanitizers and libFuzzer
   libgtest-dev librapidcheck-dev
   libboost1.81-dev                                # Asio
   postgresql pgbouncer                            # servers that the tests start,
   etcd-server etcd-client sqlite3 openssl         # their tools, and keys for them,
-  iproute2                                        # on a network of their own
+  iproute2                                        # on a network of their own,
+  openssh-server openssh-client                   # and reached by ssh
   libtbb-dev redis-server libhiredis-dev          # rivals in the benchmarks
 )
 case ${1:-all} in

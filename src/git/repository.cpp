@@ -1,0 +1,121 @@
+#include "git/repository.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "git/library.hpp"
+#include "git/words.hpp"
+
+namespace tenure::git {
+namespace {
+
+// The locks that this thread holds in its transactions: another transaction on the same branch,
+// from inside a transform, would wait for itself.
+thread_local std::vector<const Path*> held_here;
+
+class HeldHere {
+ public:
+  explicit HeldHere(const Path& path) {
+    if (std::ranges::any_of(held_here, [&path](const Path* held) { return *held == path; })) {
+      throw Deadlock("a transform started another transaction on '" + path.text() +
+                     "', which would wait for its own end: make both changes in one transaction");
+    }
+    held_here.push_back(&path);
+  }
+  HeldHere(const HeldHere&) = delete;
+  HeldHere& operator=(const HeldHere&) = delete;
+  ~HeldHere() { held_here.pop_back(); }
+};
+
+Path path_of(const Place& place) {
+  return Path::of("tenure.git", canonical_remote(place.remote), place.branch);
+}
+
+Place checked(Place place) {
+  if (place.remote.empty() || place.remote.starts_with('-') || place.remote.contains('\0')) {
+    throw BadRequest("'" + place.remote + "' is not a remote: give a URL or a path");
+  }
+  check_branch_name(place.branch);
+  if (!place.working_copy.empty()) {
+    place.working_copy = std::filesystem::absolute(place.working_copy).lexically_normal();
+  }
+  return place;
+}
+
+Options checked(Options options) {
+  if (options.max_attempts == 0) throw BadRequest("max_attempts must be greater than zero");
+  if (options.base.count() < 0 || options.cap.count() < 0) {
+    throw BadRequest("the delays before a retry must not be negative");
+  }
+  if (options.author.name.empty() != options.author.email.empty()) {
+    throw BadRequest("an author needs both a name and an email address");
+  }
+  return options;
+}
+
+}  // namespace
+
+RepositoryState::RepositoryState(Place place, const Space& space, Options options,
+                                 process::Guardian guardian)
+    : lock_path_(path_of(checked(place))),
+      locker_(space),
+      runner_(checked(std::move(place)), checked(std::move(options)), std::move(guardian),
+              space.descriptor()) {
+  start_library();
+}
+
+Hold RepositoryState::lock(const std::stop_token& stop) const {
+  if (!stop.stop_possible()) return locker_.lock(lock_path_);
+  std::optional<Hold> hold = locker_.lock(lock_path_, stop);
+  if (!hold) throw GitError(Problem::stopped, "the wait for the lock was stopped");
+  return *std::move(hold);
+}
+
+Outcome RepositoryState::transaction(const Transform& transform, const std::stop_token& stop) {
+  const HeldHere here{lock_path_};
+  const Hold hold = lock(stop);
+  const base::Mutex::Scoped scoped{mutex_};
+  return runner_.transaction(hold, transform, stop);
+}
+
+Outcome RepositoryState::checkpoint(const std::string& message, const std::stop_token& stop) {
+  const HeldHere here{lock_path_};
+  const Hold hold = lock(stop);
+  const base::Mutex::Scoped scoped{mutex_};
+  return runner_.checkpoint(hold, message, stop);
+}
+
+std::string RepositoryState::preview(const Transform& transform, const std::stop_token& stop) {
+  const HeldHere here{lock_path_};
+  const Hold hold = lock(stop);
+  const base::Mutex::Scoped scoped{mutex_};
+  return runner_.preview(hold, transform, stop);
+}
+
+Repository::Repository(std::string remote, std::string branch, std::filesystem::path working_copy,
+                       const Space& space, Options options)
+    : Repository(std::make_unique<RepositoryState>(Place{.remote = std::move(remote),
+                                                         .branch = std::move(branch),
+                                                         .working_copy = std::move(working_copy)},
+                                                   space, std::move(options),
+                                                   process::Guardian::start())) {}
+
+Repository::Repository(std::unique_ptr<RepositoryState> state) noexcept
+    : state_(std::move(state)) {}
+Repository::Repository(Repository&& other) noexcept = default;
+Repository& Repository::operator=(Repository&& other) noexcept = default;
+Repository::~Repository() = default;
+
+Outcome Repository::transaction(const Transform& transform, std::stop_token stop) {
+  return state_->transaction(transform, stop);
+}
+Outcome Repository::checkpoint(const std::string& message, std::stop_token stop) {
+  return state_->checkpoint(message, stop);
+}
+std::string Repository::preview(const Transform& transform, std::stop_token stop) {
+  return state_->preview(transform, stop);
+}
+const Path& Repository::lock_path() const noexcept { return state_->lock_path(); }
+
+}  // namespace tenure::git
