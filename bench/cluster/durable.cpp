@@ -140,7 +140,7 @@ void ask_etcd_durable(Report& report) {
       what->set_key("bare/" + std::to_string(i % stored::durable_rows));
       what->set_value(std::string(150, 'x'));
       etcd::pb::TxnResponse response;
-      ours->engine().client().txn(put, response, true);
+      ours->executor().client().txn(put, response, true);
     }
   });
   std::vector<std::unique_ptr<stored::Durable>> durable;

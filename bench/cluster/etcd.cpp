@@ -74,8 +74,8 @@ void BarePair::operator()() const {
 
 bool has_etcdctl() { return kit::find_program("etcdctl").has_value(); }
 
-void compact(const kit::Etcd& server, etcd::Engine& engine) {
-  const std::string revision = std::to_string(engine.where().by_etcd);
+void compact(const kit::Etcd& server, etcd::Executor& executor) {
+  const std::string revision = std::to_string(executor.where().by_etcd);
   server.etcdctl({"compact", revision});
 }
 

@@ -8,7 +8,7 @@
 #include "bench/ratio.hpp"
 #include "bench/stored/locks.hpp"
 #include "store/etcd/client.hpp"
-#include "store/etcd/engine.hpp"
+#include "store/etcd/executor.hpp"
 #include "tests/kit/etcd.hpp"
 
 namespace tenure::bench::cluster {
@@ -34,7 +34,7 @@ class BarePair {
 [[nodiscard]] bool has_etcdctl();
 // Until then etcd's index keeps every key that ever was, and a read passes over those that are
 // gone. By etcdctl.
-void compact(const kit::Etcd& server, etcd::Engine& engine);
+void compact(const kit::Etcd& server, etcd::Executor& executor);
 // etcdctl lock: holds it for as long as the command runs.
 [[nodiscard]] std::unique_ptr<stored::Lock> make_etcdctl_lock(const std::string& endpoint,
                                                               const std::string& key);

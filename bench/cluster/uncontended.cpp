@@ -42,7 +42,7 @@ void ask_etcd_uncompacted(Report& report, const kit::Etcd& server, etcd::EtcdSto
     return Samples{time.count() / static_cast<double>(count)};
   };
   const std::size_t some = report.effort().of(100, 10);
-  compact(server, store.engine());
+  compact(server, store.executor());
   const Samples first = pairs(some);
   for (const std::size_t more : {report.effort().of(2'000, 20), report.effort().of(10'000, 40)}) {
     static_cast<void>(pairs(more));
@@ -62,13 +62,13 @@ void ask_etcd_on(Report& report, const kit::Etcd& server, std::size_t core) {
   const auto ours = race.add(repeat([&] { stored::lock_and_release(space, flat); }));
   const auto deep = race.add(repeat([&] { stored::lock_and_release(space, third); }));
   const auto shared = race.add(repeat([&] { stored::lock_and_release(space, reader); }));
-  const auto bare = race.add(repeat(BarePair{store->engine().client(), "bare"}));
+  const auto bare = race.add(repeat(BarePair{store->executor().client(), "bare"}));
   // A part of the race, so that its length does not count. Nor does what etcd goes on doing behind
   // it: that would fall on whoever comes next.
   if (has_etcdctl()) {
     race.add_round([&] {
-      compact(server, store->engine());
-      const BarePair pair{store->engine().client(), "bare"};
+      compact(server, store->executor());
+      const BarePair pair{store->executor().client(), "bare"};
       for (int i = 0; i < after_compaction; ++i) {
         pair();
         stored::lock_and_release(space, flat);
@@ -86,7 +86,7 @@ void ask_etcd_on(Report& report, const kit::Etcd& server, std::size_t core) {
   report.compare("3 deep" + where, {"", stored::in_us(race[deep]), "us"}, rival);
   report.compare("1 deep, shared" + where, {"", stored::in_us(race[shared]), "us"}, rival);
   ask_etcd_uncompacted(report, server, *store, core);
-  const etcd::Engine::Counts counts = store->engine().counts();
+  const etcd::Executor::Counts counts = store->executor().counts();
   report.figure("requests a commit" + where,
                 static_cast<double>(counts.round_trips) / static_cast<double>(counts.commits), "");
 }

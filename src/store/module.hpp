@@ -1,4 +1,4 @@
-// module.hpp: stores whose engine is a library of its own, loaded when a URL first asks for it: who
+// module.hpp: stores whose database needs a library of its own, loaded when a URL first asks for it: who
 // does not use etcd does not pay for gRPC, which takes 10 ms of every start.
 //
 // A module is a shared object with a copy of this library in it and one C function,

@@ -36,11 +36,11 @@ TEST(EtcdAlone, FindsWhatOthersPut) {
       one->apply(txn({Guard::present(key)}, {Write::remove(key)}, {Range::prefix("other/")}));
   EXPECT_TRUE(gone.committed);
   EXPECT_EQ(two->apply({}).revision, gone.revision);
-  EXPECT_EQ(one->engine().counts().disturbed, 0U);
+  EXPECT_EQ(one->executor().counts().disturbed, 0U);
 
   const Outcome others = two->apply(txn({}, {Write::append("other/", "x")}));
   const Outcome last = one->apply(step);
-  EXPECT_EQ(one->engine().counts().disturbed, 1U);
+  EXPECT_EQ(one->executor().counts().disturbed, 1U);
   EXPECT_GT(last.revision, others.revision);
   ASSERT_EQ(last.reads[1].size(), 1U);
   EXPECT_EQ(last.reads[1][0].created, others.revision);
@@ -58,13 +58,13 @@ TEST(EtcdAlone, KnowsWhatIsEmptyBehindAPutOfItsOwn) {
     EXPECT_TRUE(made.reads[0].empty() && made.reads[1].empty());
     const std::string key = "line/" + stamp(made.revision);
     EXPECT_TRUE(store->apply(txn({Guard::present(key)}, {Write::remove(key)})).committed);
-    const auto use = store->engine().knows(step.reads);
+    const auto use = store->executor().knows(step.reads);
     ASSERT_TRUE(use) << i;
     EXPECT_EQ(*use, (std::vector<bool>{true, true})) << i;
     store->apply(txn({}, {Write::put("user/" + std::to_string(i % 7), "")}));
-    EXPECT_EQ(store->engine().knows(step.reads), use) << i;
+    EXPECT_EQ(store->executor().knows(step.reads), use) << i;
   }
-  EXPECT_EQ(store->engine().counts().disturbed, 0U);
+  EXPECT_EQ(store->executor().counts().disturbed, 0U);
 }
 
 // What waits while a request is under way goes with the next one. How much that is, is up to the
@@ -73,7 +73,7 @@ TEST(EtcdAlone, MakesInFewRequestsWhatWaitsTogether) {
   constexpr std::size_t count = 100;
   const auto store = open_etcd_alone(Etcd::instance().url(new_prefix()));
   conformance::Bell told;
-  const std::uint64_t before = store->engine().counts().round_trips;
+  const std::uint64_t before = store->executor().counts().round_trips;
   for (std::size_t i = 0; i < count; ++i) {
     store->apply_then(txn({}, {Write::put("k" + std::to_string(i), "")}),
                       [&](const Outcome& outcome, const std::exception_ptr& error) {
@@ -82,7 +82,7 @@ TEST(EtcdAlone, MakesInFewRequestsWhatWaitsTogether) {
                       });
   }
   told.wait(count);
-  EXPECT_LT(store->engine().counts().round_trips - before, count / 2);
+  EXPECT_LT(store->executor().counts().round_trips - before, count / 2);
 }
 
 TEST(EtcdAlone, IsRefusedByAGuardAndReadsAllTheSame) {
@@ -104,7 +104,7 @@ TEST(EtcdAlone, FindsWhatItPutItself) {
   EXPECT_TRUE(store->apply(step).reads[0].empty());
   static_cast<void>(store->apply(txn({}, {Write::put("b/1", "")})));
   EXPECT_EQ(store->apply(step).reads[0].size(), 1U);
-  EXPECT_EQ(store->engine().counts().disturbed, 0U);
+  EXPECT_EQ(store->executor().counts().disturbed, 0U);
 }
 
 // What etcd says to a request that relied on the head, which was put at its revision 1000.

@@ -11,7 +11,7 @@
 #include "rpc.grpc.pb.h"
 #include "store/conformance.hpp"
 #include "store/etcd/address.hpp"
-#include "store/etcd/engine.hpp"
+#include "store/etcd/executor.hpp"
 #include "tests/kit/etcd.hpp"
 
 namespace tenure::etcd {
@@ -74,36 +74,36 @@ class Door final : public pb::KV::Service {
 const grpc::Status too_many{grpc::StatusCode::RESOURCE_EXHAUSTED, "etcdserver: too many requests"};
 const grpc::Status no_leader{grpc::StatusCode::UNAVAILABLE, "etcdserver: no leader"};
 
-std::size_t written(Engine& engine) {
-  return engine.apply(txn({}, {}, {Range::prefix("log/")})).reads.at(0).size();
+std::size_t written(Executor& executor) {
+  return executor.apply(txn({}, {}, {Range::prefix("log/")})).reads.at(0).size();
 }
 
 TEST(EtcdBusy, WhatItDoesNotTakeIsAskedAgain) {
   Door door{Etcd::instance()};
-  Engine engine{door.address()};
+  Executor executor{door.address()};
   std::size_t made = 0;
   for (const grpc::Status& status : {too_many, no_leader}) {
     door.refuse(3, status);
-    EXPECT_TRUE(engine.apply(txn({}, {Write::append("log/", "")})).committed);
+    EXPECT_TRUE(executor.apply(txn({}, {Write::append("log/", "")})).committed);
     EXPECT_EQ(door.left(), 0);
-    EXPECT_EQ(written(engine), ++made);
+    EXPECT_EQ(written(executor), ++made);
   }
 }
 
 // Nothing was written, and the error says so.
 TEST(EtcdBusy, WhatItNeverTakesIsAnErrorThatIsKnown) {
   Door door{Etcd::instance()};
-  Engine engine{door.address()};
+  Executor executor{door.address()};
   door.refuse(1'000'000, too_many);
   try {
-    std::ignore = engine.apply(txn({}, {Write::append("log/", "")}));
+    std::ignore = executor.apply(txn({}, {Write::append("log/", "")}));
     ADD_FAILURE() << "it did not throw";
   } catch (const StoreError& error) {
     EXPECT_FALSE(error.unknown());
     EXPECT_NE(std::string{error.what()}.find("too many requests"), std::string::npos);
   }
   door.refuse(0, {});
-  EXPECT_EQ(written(engine), 0U);
+  EXPECT_EQ(written(executor), 0U);
 }
 
 }  // namespace

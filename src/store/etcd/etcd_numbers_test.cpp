@@ -54,7 +54,7 @@ TEST(EtcdNumbers, TokensAboveTwoToThe63rdWorkInEveryCall) {
   const std::string url = Etcd::instance().url(new_prefix());
   const Path book = Path::of("book");
   const auto ahead = open_etcd_alone(url);
-  ahead->engine().clock().see(Revision{std::uint64_t{1} << 63U});
+  ahead->executor().clock().see(Revision{std::uint64_t{1} << 63U});
   const Space one = open(ahead);
   const Space two = open(open_etcd_alone(url));
   Hold hold = one.lock({book, Path::of("film")});

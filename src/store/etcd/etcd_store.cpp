@@ -33,13 +33,13 @@ std::uint64_t random_number() {
   return number;
 }
 
-std::chrono::milliseconds renew(Engine& engine, const stores::Lease& lease) {
+std::chrono::milliseconds renew(Executor& executor, const stores::Lease& lease) {
   const std::chrono::nanoseconds left{lease.trusted_until.load() - boot_ns()};
   // A part of the time that is left: there are other endpoints to be asked.
   const auto limit = std::chrono::ceil<std::chrono::milliseconds>(
       std::clamp<std::chrono::nanoseconds>(left / 3, 1ms, longest_try));
-  return engine.client().keep_alive(lease_of(lease.session).value_or(0), engine.layout().head(),
-                                    limit);
+  return executor.client().keep_alive(lease_of(lease.session).value_or(0), executor.layout().head(),
+                                      limit);
 }
 
 }  // namespace
@@ -59,12 +59,12 @@ class EtcdStore::HeldSession final : public Session {
       Txn txn;
       txn.writes.push_back(Write::remove(key()));
       store_->parts_->posts->wait();
-      std::ignore = store_->parts_->engine->apply(txn, &mark);
+      std::ignore = store_->parts_->executor->apply(txn, &mark);
     } catch (...) {  // NOLINT(bugprone-empty-catch)
     }
     store_->parts_->renewer->remove(lease_);
     try {
-      store_->parts_->engine->client().revoke(lease_of(id()).value_or(0));
+      store_->parts_->executor->client().revoke(lease_of(id()).value_or(0));
     } catch (...) {  // NOLINT(bugprone-empty-catch)
       // It ends by itself.
     }
@@ -85,16 +85,17 @@ class EtcdStore::HeldSession final : public Session {
   const std::shared_ptr<stores::Lease> lease_;
 };
 
-EtcdStore::EtcdStore(std::shared_ptr<Engine> engine)
+EtcdStore::EtcdStore(std::shared_ptr<Executor> executor)
     : parts_(std::make_unique<Parts>()), generation_(base::fork_generation()) {
-  parts_->posts = stores::PostQueue::of([engine](const Txn& txn) { return engine->apply(txn); });
+  parts_->posts =
+      stores::PostQueue::of([executor](const Txn& txn) { return executor->apply(txn); });
   parts_->thens = std::make_shared<stores::PostQueue>(
       most_together,
-      [engine](std::span<stores::Posting> postings) { engine->apply_all(postings); });
-  parts_->watches = std::make_shared<Watches>(engine);
+      [executor](std::span<stores::Posting> postings) { executor->apply_all(postings); });
+  parts_->watches = std::make_shared<Watches>(executor);
   parts_->renewer = std::make_shared<stores::LeaseRenewer>(
-      timing, [engine](const stores::Lease& lease) { return renew(*engine, lease); });
-  parts_->engine = std::move(engine);
+      timing, [executor](const stores::Lease& lease) { return renew(*executor, lease); });
+  parts_->executor = std::move(executor);
 }
 
 EtcdStore::~EtcdStore() {
@@ -117,7 +118,7 @@ void EtcdStore::check_forked() const {
 Outcome EtcdStore::apply(const Txn& txn) {
   check_forked();
   parts_->posts->wait();
-  return parts_->engine->apply(txn);
+  return parts_->executor->apply(txn);
 }
 
 void EtcdStore::post(Txn txn, Posted done) noexcept {
@@ -161,7 +162,7 @@ std::shared_ptr<stores::Lease> EtcdStore::grant(std::chrono::milliseconds ttl) {
   const std::uint64_t id = random_number() >> 1U | 1U;
   const auto asked = std::clamp(std::chrono::ceil<std::chrono::seconds>(ttl), min_ttl, max_ttl);
   const std::int64_t sent = boot_ns();
-  const auto granted = parts_->engine->client().grant(static_cast<std::int64_t>(id), asked);
+  const auto granted = parts_->executor->client().grant(static_cast<std::int64_t>(id), asked);
   return parts_->renewer->add(stores::session_id(id), granted, sent);
 }
 
@@ -172,7 +173,7 @@ std::unique_ptr<Session> EtcdStore::open_session(const SessionOptions& options) 
   Txn txn;
   txn.writes.push_back(Write::put(session->key(), stores::session_entry(options.label, now())));
   parts_->posts->wait();
-  std::ignore = parts_->engine->apply(txn, &mark);
+  std::ignore = parts_->executor->apply(txn, &mark);
   return session;
 }
 
@@ -183,9 +184,9 @@ bool EtcdStore::alive(std::string_view session) {
 
 Instant EtcdStore::now() {
   check_forked();
-  return parts_->engine->clock().now();
+  return parts_->executor->clock().now();
 }
 
-Instant EtcdStore::latest_now() noexcept { return parts_->engine->clock().now(); }
+Instant EtcdStore::latest_now() noexcept { return parts_->executor->clock().now(); }
 
 }  // namespace tenure::etcd

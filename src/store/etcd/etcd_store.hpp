@@ -21,7 +21,7 @@
 #include <string_view>
 #include <vector>
 
-#include "store/etcd/engine.hpp"
+#include "store/etcd/executor.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::stores {
@@ -37,7 +37,7 @@ class Watches;
 class EtcdStore final : public Store, public std::enable_shared_from_this<EtcdStore> {
  public:
   // By open_etcd.
-  explicit EtcdStore(std::shared_ptr<Engine> engine);
+  explicit EtcdStore(std::shared_ptr<Executor> executor);
   EtcdStore(const EtcdStore&) = delete;
   EtcdStore& operator=(const EtcdStore&) = delete;
   ~EtcdStore() override;
@@ -57,12 +57,12 @@ class EtcdStore final : public Store, public std::enable_shared_from_this<EtcdSt
   // A new lease that is renewed from now on; its session has no entry yet.
   [[nodiscard]] std::shared_ptr<stores::Lease> grant(std::chrono::milliseconds ttl);
   [[nodiscard]] bool forked() const noexcept;
-  [[nodiscard]] Engine& engine() noexcept { return *parts_->engine; }
+  [[nodiscard]] Executor& executor() noexcept { return *parts_->executor; }
 
  private:
   class HeldSession;
   struct Parts {
-    std::shared_ptr<Engine> engine;
+    std::shared_ptr<Executor> executor;
     std::shared_ptr<stores::PostQueue> posts;
     std::shared_ptr<stores::PostQueue> thens;
     std::shared_ptr<Watches> watches;

@@ -49,17 +49,17 @@ std::shared_ptr<EtcdStore> open_etcd_alone(std::string_view url) {
   check_not_forked_in_use();
   // On another thread: gRPC starts threads of its own, which inherit its signal mask. The caller
   // waits up to `timeout` for a connection, and must not block the program's signals meanwhile.
-  std::shared_ptr<Engine> engine;
+  std::shared_ptr<Executor> executor;
   std::exception_ptr error;
   stores::quiet_thread([&] {
     try {
-      engine = std::make_shared<Engine>(parse_address(url));
+      executor = std::make_shared<Executor>(parse_address(url));
     } catch (...) {
       error = std::current_exception();
     }
   }).join();
   if (error != nullptr) std::rethrow_exception(error);
-  return std::make_shared<EtcdStore>(std::move(engine));
+  return std::make_shared<EtcdStore>(std::move(executor));
 }
 
 std::shared_ptr<Store> open_etcd(std::string_view url) {
@@ -77,8 +77,8 @@ std::shared_ptr<Store> open_etcd(std::string_view url) {
 
 std::vector<Store::Fact> EtcdStore::facts() {
   check_forked();
-  Engine& engine = *parts_->engine;
-  const Address& address = engine.client().address();
+  Executor& executor = *parts_->executor;
+  const Address& address = executor.client().address();
   std::vector<Fact> facts;
   const auto add = [&facts](std::string name, std::string value) {
     facts.push_back({.name = std::move(name), .value = std::move(value)});
@@ -89,7 +89,7 @@ std::vector<Store::Fact> EtcdStore::facts() {
   const std::string tls = address.cert_file.empty() ? "yes" : "yes, mutual";
   add("tls", address.tls ? tls : "no");
   add("user", address.user.empty() ? "none" : address.user);
-  for (const Client::Status& one : engine.client().status()) {
+  for (const Client::Status& one : executor.client().status()) {
     add("member " + one.endpoint,
         one.version.empty() ? "can't be reached: " + one.error
                             : "etcd " + one.version + ", " + std::to_string(one.database_size) +

@@ -43,11 +43,11 @@ void Watches::follow_stream() {
 
 // The head is read when the stream has begun: what is newer than the head will be told.
 bool Watches::begin() {
-  const Layout& layout = engine_->layout();
-  if (!changes_.open(engine_->client(), layout.head(), layout.end())) return false;
-  Engine::Where where;
+  const Layout& layout = executor_->layout();
+  if (!changes_.open(executor_->client(), layout.head(), layout.end())) return false;
+  Executor::Where where;
   try {
-    where = engine_->where();
+    where = executor_->where();
   } catch (...) {
     return false;
   }
@@ -90,7 +90,7 @@ void Watches::take(const pb::WatchResponse& response) {
 
 // The head's event says which revision of ours it is.
 void Watches::take_step(std::span<const pb::Event* const> events, std::int64_t number) {
-  const Layout& layout = engine_->layout();
+  const Layout& layout = executor_->layout();
   const std::string head = layout.head();
   const std::string tail = layout.tail();
   Revision revision = floor_;
@@ -108,8 +108,8 @@ void Watches::take_step(std::span<const pb::Event* const> events, std::int64_t n
     }
     moved = true;
     revision = put.revision;
-    engine_->clock().see(put.revision);
-    engine_->clock().see(put.time);
+    executor_->clock().see(put.revision);
+    executor_->clock().see(put.time);
   }
   if (moved && number > head_put_at_) {
     head_ = revision;
@@ -118,7 +118,7 @@ void Watches::take_step(std::span<const pb::Event* const> events, std::int64_t n
   if (!moved && removed) revision = revision_of(number);
   for (const pb::Event* const event : events) {
     if (const auto key = layout.entry_at(event->kv().key())) {
-      if (event->type() == pb::Event::DELETE) engine_->saw_gone(*key);
+      if (event->type() == pb::Event::DELETE) executor_->saw_gone(*key);
       changed(revision, *key);
     }
     const auto mark = layout.mark_at(event->kv().key());

@@ -29,7 +29,7 @@ std::unique_ptr<Watch> Watches::add(WatchFor what, Store::Notice notice,
 }
 
 bool Watches::due(const WatchFor& what) const {
-  if (what.until && *what.until <= engine_->clock().now()) return true;
+  if (what.until && *what.until <= executor_->clock().now()) return true;
   if (!what.session.empty() && dead_.contains(what.session)) return true;
   if (what.ranges.empty() || !live_) return false;
   if (what.after < floor_) return true;
@@ -53,7 +53,7 @@ bool Watches::alive(std::string_view session) {
     const Lock lock{table_.mutex};
     if (dead_.contains(id)) return false;
   }
-  const Engine::Life life = engine_->look_at_mark(id);
+  const Executor::Life life = executor_->look_at_mark(id);
   const Lock lock{table_.mutex};
   if (!life.alive) {
     died(id);
@@ -87,7 +87,7 @@ void Watches::start() {
 void Watches::serve() {
   const Lock lock{table_.mutex};
   while (!stopping_) {
-    if (table_.next_time()) table_.reached(engine_->clock().now());
+    if (table_.next_time()) table_.reached(executor_->clock().now());
     if (table_.any_ready()) {
       table_.run_next();
     } else if (!questions_.empty()) {
@@ -133,7 +133,7 @@ void Watches::nap() {
     work_.wait(table_.mutex);
     return;
   }
-  const std::chrono::nanoseconds left = detail::saturating_sub(*first, engine_->clock().now());
+  const std::chrono::nanoseconds left = detail::saturating_sub(*first, executor_->clock().now());
   work_.wait_for(table_.mutex, std::clamp(left, std::chrono::nanoseconds{0}, longest));
 }
 

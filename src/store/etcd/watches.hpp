@@ -31,14 +31,14 @@
 #include "store/common/service_thread.hpp"
 #include "store/common/watch_table.hpp"
 #include "store/etcd/client.hpp"
-#include "store/etcd/engine.hpp"
+#include "store/etcd/executor.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::etcd {
 
 class Watches : public std::enable_shared_from_this<Watches> {
  public:
-  explicit Watches(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {}
+  explicit Watches(std::shared_ptr<Executor> executor) : executor_(std::move(executor)) {}
 
   // `keep` lives as long as the handle.
   [[nodiscard]] std::unique_ptr<Watch> add(WatchFor what, Store::Notice notice,
@@ -76,7 +76,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
   void changed(Revision revision, std::string_view key) TENURE_REQUIRES(table_.mutex);
   void died(const std::string& session) TENURE_REQUIRES(table_.mutex);
 
-  const std::shared_ptr<Engine> engine_;
+  const std::shared_ptr<Executor> executor_;
   Client::Changes changes_;
 
   stores::WatchTable table_;

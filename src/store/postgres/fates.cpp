@@ -6,7 +6,7 @@
 #include <thread>
 #include <tuple>
 
-#include "store/postgres/engine.hpp"
+#include "store/postgres/executor.hpp"
 #include "store/postgres/request.hpp"
 
 namespace tenure::postgres {
@@ -32,12 +32,12 @@ constexpr auto void_lasts = 1h;
 
 }  // namespace
 
-std::string Engine::void_key(std::int64_t mark) {
+std::string Executor::void_key(std::int64_t mark) {
   return std::string{void_prefix} + std::to_string(mark);
 }
 
 // Whether its backend has something to do. Behind a pooler nobody knows which that is.
-bool Engine::works(const Connection& connection) noexcept {
+bool Executor::works(const Connection& connection) noexcept {
   if (connection.pooled()) return false;
   try {
     Connection asking{target_};
@@ -49,7 +49,7 @@ bool Engine::works(const Connection& connection) noexcept {
   }
 }
 
-void Engine::lose(const Lost& lost) {
+void Executor::lose(const Lost& lost) {
   {
     const Lock lock{mutex_};
     undecided_.push_back(lost);
@@ -61,7 +61,7 @@ void Engine::lose(const Lost& lost) {
   }
 }
 
-void Engine::decide_fates(std::chrono::milliseconds limit) {
+void Executor::decide_fates(std::chrono::milliseconds limit) {
   for (;;) {
     Lost lost;
     {
@@ -80,7 +80,7 @@ void Engine::decide_fates(std::chrono::milliseconds limit) {
   }
 }
 
-void Engine::decide_fate(Connection& connection, const Lost& lost) {
+void Executor::decide_fate(Connection& connection, const Lost& lost) {
   if (lost.pooled) {
     void_writes(connection, lost.mark);
     return;
@@ -98,7 +98,7 @@ void Engine::decide_fate(Connection& connection, const Lost& lost) {
 }
 
 // A pooler sends what it has, or drops it, long before `void_lasts` is over.
-void Engine::void_writes(Connection& connection, std::int64_t mark) {
+void Executor::void_writes(Connection& connection, std::int64_t mark) {
   const Patience patient{.limit = target_->silence};
   Txn look;
   look.reads.push_back(Range::prefix(std::string{void_prefix}));

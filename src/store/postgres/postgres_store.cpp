@@ -12,7 +12,7 @@
 #include "base/fork.hpp"
 #include "base/mutex.hpp"
 #include "store/common/post_queue.hpp"
-#include "store/postgres/engine.hpp"
+#include "store/postgres/executor.hpp"
 #include "store/postgres/sessions.hpp"
 #include "store/postgres/statements.hpp"
 #include "store/postgres/watches.hpp"
@@ -61,23 +61,23 @@ class PostgresStore::LeasedSession final : public Session {
 
 PostgresStore::PostgresStore(Target target)
     : parts_(std::make_unique<Parts>()), generation_(base::fork_generation()) {
-  auto engine = std::make_shared<Engine>(std::move(target));
-  parts_->sessions = std::make_shared<Sessions>(engine);
-  auto watches = std::make_shared<Watches>(engine, parts_->sessions);
-  parts_->posts = stores::PostQueue::of([engine, watches](const Txn& txn) {
-    Outcome outcome = engine->apply(txn);
+  auto executor = std::make_shared<Executor>(std::move(target));
+  parts_->sessions = std::make_shared<Sessions>(executor);
+  auto watches = std::make_shared<Watches>(executor, parts_->sessions);
+  parts_->posts = stores::PostQueue::of([executor, watches](const Txn& txn) {
+    Outcome outcome = executor->apply(txn);
     if (outcome.committed && !txn.writes.empty()) watches->wrote(txn, outcome.revision);
     return outcome;
   });
   parts_->thens = std::make_shared<stores::PostQueue>(
-      most_together, [engine, watches](std::span<stores::Posting> postings) {
-        engine->apply_all(postings);
+      most_together, [executor, watches](std::span<stores::Posting> postings) {
+        executor->apply_all(postings);
         for (const stores::Posting& one : postings) {
           if (!one.error && one.outcome.committed) watches->wrote(one.txn, one.outcome.revision);
         }
       });
   parts_->watches = std::move(watches);
-  parts_->engine = std::move(engine);
+  parts_->executor = std::move(executor);
 }
 
 PostgresStore::~PostgresStore() {
@@ -101,7 +101,7 @@ void PostgresStore::check_forked() const {
 Outcome PostgresStore::apply(const Txn& txn) {
   check_forked();
   parts_->posts->wait();
-  Outcome outcome = parts_->engine->apply(txn);
+  Outcome outcome = parts_->executor->apply(txn);
   if (outcome.committed && !txn.writes.empty()) parts_->watches->wrote(txn, outcome.revision);
   return outcome;
 }
@@ -130,7 +130,7 @@ void PostgresStore::flush() {
   check_forked();
   parts_->posts->wait_until_told();
   parts_->thens->wait_until_told();
-  parts_->engine->flush();
+  parts_->executor->flush();
   for (stores::PostQueue* const queue : {parts_->posts.get(), parts_->thens.get()}) {
     if (const std::exception_ptr error = queue->take_error()) std::rethrow_exception(error);
   }
@@ -166,15 +166,15 @@ bool PostgresStore::alive(std::string_view session) {
 
 Instant PostgresStore::now() {
   check_forked();
-  return parts_->engine->now();
+  return parts_->executor->now();
 }
 
-Instant PostgresStore::latest_now() noexcept { return parts_->engine->latest_now(); }
+Instant PostgresStore::latest_now() noexcept { return parts_->executor->latest_now(); }
 
 std::vector<Store::Fact> PostgresStore::facts() {
   check_forked();
-  Engine& engine = *parts_->engine;
-  const Result result = engine.ask(engine.target().in_schema(
+  Executor& executor = *parts_->executor;
+  const Result result = executor.ask(executor.target().in_schema(
       "SELECT current_setting('server_version'), current_user, current_database(),"
       "(SELECT value FROM @.meta WHERE name='version'), (SELECT revision FROM @.head),"
       "(SELECT count(*) FROM @.session),"
@@ -191,11 +191,11 @@ std::vector<Store::Fact> PostgresStore::facts() {
   };
   const std::uint64_t revision = std::stoull(result.text(0, 4));
   add("kind", "postgres");
-  add("server", engine.target().shown);
+  add("server", executor.target().shown);
   add("user", result.text(0, 1));
   add("database", result.text(0, 2));
   add("postgresql", result.text(0, 0));
-  add("schema name", engine.target().schema);
+  add("schema name", executor.target().schema);
   add("schema", result.text(0, 3));
   add("routines", result.text(0, 12));
   add("epoch", std::to_string(revision >> count_bits));
@@ -205,7 +205,7 @@ std::vector<Store::Fact> PostgresStore::facts() {
   add("fsync", result.text(0, 7));
   add("synchronous_commit", result.text(0, 8));
   add("tls", result.text(0, 10));
-  add("pooler", engine.pooled() ? "yes" : "no");
+  add("pooler", executor.pooled() ? "yes" : "no");
   add("watch", parts_->watches->state());
   return facts;
 }

@@ -21,7 +21,7 @@ class PostQueue;
 
 namespace tenure::postgres {
 
-class Engine;
+class Executor;
 class Sessions;
 class Watches;
 
@@ -46,12 +46,12 @@ class PostgresStore final : public Store, public std::enable_shared_from_this<Po
   [[nodiscard]] std::vector<Fact> facts() override;
 
   [[nodiscard]] bool forked() const noexcept;
-  [[nodiscard]] const Engine& engine() const noexcept { return *parts_->engine; }
+  [[nodiscard]] const Executor& executor() const noexcept { return *parts_->executor; }
 
  private:
   class LeasedSession;
   struct Parts {
-    std::shared_ptr<Engine> engine;
+    std::shared_ptr<Executor> executor;
     std::shared_ptr<Sessions> sessions;
     std::shared_ptr<Watches> watches;
     std::shared_ptr<stores::PostQueue> posts;

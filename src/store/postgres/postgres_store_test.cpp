@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "store/conformance.hpp"
-#include "store/postgres/engine.hpp"
+#include "store/postgres/executor.hpp"
 #include "tests/kit/postgres.hpp"
 
 namespace tenure::postgres {
@@ -63,7 +63,7 @@ TEST(PostgresThen, WhatWaitsTogetherIsOneRoundTrip) {
                       queued.wait();  // So that all others wait meanwhile.
                     });
   first_made.wait();  // Else others could be in the first one's batch.
-  const std::uint64_t before = store->engine().round_trips();
+  const std::uint64_t before = store->executor().round_trips();
   for (std::size_t i = 0; i < count; ++i) {
     const auto guard = i % 3 == 0 ? Guard::absent("first") : Guard::present("first");
     store->apply_then(conformance::txn({guard}, {Write::put("k" + std::to_string(i), ""),
@@ -76,7 +76,7 @@ TEST(PostgresThen, WhatWaitsTogetherIsOneRoundTrip) {
   queued.ring();
   told.wait(count);
   EXPECT_EQ(committed, count - (count / 3));
-  EXPECT_EQ(store->engine().round_trips() - before, 1U);
+  EXPECT_EQ(store->executor().round_trips() - before, 1U);
 }
 
 // A put of its own does not make a process read again what it knows.
@@ -84,7 +84,7 @@ TEST(PostgresThen, APutDoesNotMakeASoleWriterReadAgain) {
   const Schema schema;
   const auto store = std::dynamic_pointer_cast<PostgresStore>(open_postgres(schema.url(), true));
   const auto trips_of_a_lock = [&] {
-    const std::uint64_t before = store->engine().round_trips();
+    const std::uint64_t before = store->executor().round_trips();
     Range line = Range::prefix("line/");
     line.before = this_apply;
     const Outcome made = store->apply(
@@ -93,7 +93,7 @@ TEST(PostgresThen, APutDoesNotMakeASoleWriterReadAgain) {
     const std::string key = "line/" + stamp(made.revision);
     EXPECT_TRUE(
         store->apply(conformance::txn({Guard::present(key)}, {Write::remove(key)})).committed);
-    return store->engine().round_trips() - before;
+    return store->executor().round_trips() - before;
   };
   store->apply(conformance::txn({}, {Write::put("session", "")}));
   for (int i = 0; i < 4; ++i) static_cast<void>(trips_of_a_lock());

@@ -63,19 +63,19 @@ bool is_id(std::string_view id) {
 // The renewing thread's, with a connection of its own.
 class Sessions::Renewals {
  public:
-  explicit Renewals(std::shared_ptr<Engine> engine)
-      : engine_(std::move(engine)),
-        renew_{.name = "tenure_renew", .sql = with_clock(engine_->target(), renew_sql)} {}
+  explicit Renewals(std::shared_ptr<Executor> executor)
+      : executor_(std::move(executor)),
+        renew_{.name = "tenure_renew", .sql = with_clock(executor_->target(), renew_sql)} {}
 
   std::chrono::milliseconds renew(const stores::Lease& lease) {
     try {
       if (connection_ && connection_->stale()) lose_connection();
-      if (!connection_) connection_ = engine_->connect(0ms);
+      if (!connection_) connection_ = executor_->connect(0ms);
       const std::int64_t sent = boot_ns();
       const Result result =
           connection_->call(renew_, of(lease.session, lease.ttl), {.limit = lease.ttl / 4});
       if (result.rows() == 0) return 0ms;
-      engine_->saw_clock(result.number(0, 0), sent);
+      executor_->saw_clock(result.number(0, 0), sent);
       return lease.ttl;
     } catch (const Failed& failed) {
       if (failed.broken()) lose_connection();
@@ -89,22 +89,22 @@ class Sessions::Renewals {
  private:
   void lose_connection() {
     connection_.reset();
-    engine_->doubt();
+    executor_->doubt();
   }
 
-  const std::shared_ptr<Engine> engine_;
+  const std::shared_ptr<Executor> executor_;
   const Statement renew_;
   std::unique_ptr<Connection> connection_;
 };
 
-Sessions::Sessions(std::shared_ptr<Engine> engine)
-    : engine_(std::move(engine)),
-      insert_{.name = "tenure_open", .sql = with_clock(engine_->target(), insert_sql)},
-      find_{.name = "tenure_find", .sql = engine_->target().in_schema(find_sql)},
-      bury_{.name = "tenure_bury", .sql = engine_->target().in_schema(bury_sql)},
-      end_{.name = "tenure_end", .sql = engine_->target().in_schema(end_sql)},
+Sessions::Sessions(std::shared_ptr<Executor> executor)
+    : executor_(std::move(executor)),
+      insert_{.name = "tenure_open", .sql = with_clock(executor_->target(), insert_sql)},
+      find_{.name = "tenure_find", .sql = executor_->target().in_schema(find_sql)},
+      bury_{.name = "tenure_bury", .sql = executor_->target().in_schema(bury_sql)},
+      end_{.name = "tenure_end", .sql = executor_->target().in_schema(end_sql)},
       renewer_(std::make_shared<stores::LeaseRenewer>(
-          timing, [renewals = std::make_shared<Renewals>(engine_)](const stores::Lease& lease) {
+          timing, [renewals = std::make_shared<Renewals>(executor_)](const stores::Lease& lease) {
             return renewals->renew(lease);
           })) {}
 
@@ -113,15 +113,15 @@ std::shared_ptr<stores::Lease> Sessions::open(std::chrono::milliseconds ttl) {
   ttl = ttl.count() <= 0 ? default_ttl : std::clamp(ttl, min_ttl, max_ttl);
   std::string id = stores::session_id(random_seed());
   const std::int64_t sent = boot_ns();
-  const Result result = engine_->ask(insert_, of(id, ttl));
-  engine_->saw_clock(result.number(0, 0), sent);
+  const Result result = executor_->ask(insert_, of(id, ttl));
+  executor_->saw_clock(result.number(0, 0), sent);
   return renewer_->add(std::move(id), ttl, sent);
 }
 
 void Sessions::end(const std::shared_ptr<stores::Lease>& lease) noexcept {
   renewer_->remove(lease);
   try {
-    engine_->ask(end_, of(lease->session));
+    executor_->ask(end_, of(lease->session));
   } catch (...) {  // NOLINT(bugprone-empty-catch)
     // Its deadline ends it.
   }
@@ -130,11 +130,11 @@ void Sessions::end(const std::shared_ptr<stores::Lease>& lease) noexcept {
 std::chrono::nanoseconds Sessions::left(std::string_view id) {
   if (!is_id(id)) return 0ns;
   for (;;) {
-    const Result found = engine_->ask(find_, of(id));
+    const Result found = executor_->ask(find_, of(id));
     if (found.rows() == 0) return 0ns;
     if (const std::int64_t left = found.number(0, 0); left > 0)
       return std::chrono::nanoseconds{left};
-    engine_->ask(bury_, of(id));  // Unless it was renewed in between.
+    executor_->ask(bury_, of(id));  // Unless it was renewed in between.
   }
 }
 

@@ -16,7 +16,7 @@
 #include <string_view>
 
 #include "store/common/lease_renewer.hpp"
-#include "store/postgres/engine.hpp"
+#include "store/postgres/executor.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::postgres {
@@ -27,7 +27,7 @@ inline constexpr std::chrono::milliseconds max_ttl{86'400'000};
 
 class Sessions {
  public:
-  explicit Sessions(std::shared_ptr<Engine> engine);
+  explicit Sessions(std::shared_ptr<Executor> executor);
 
   // A row for a new session, and its renewal from now on.
   [[nodiscard]] std::shared_ptr<stores::Lease> open(std::chrono::milliseconds ttl);
@@ -40,7 +40,7 @@ class Sessions {
  private:
   class Renewals;
 
-  const std::shared_ptr<Engine> engine_;
+  const std::shared_ptr<Executor> executor_;
   const Statement insert_;
   const Statement find_;
   const Statement bury_;

@@ -21,7 +21,7 @@ struct FreeText {
 
 // A peer that is gone without a word is noticed after 15 seconds of silence, or when what was sent
 // to it was not acknowledged for 10; so is one whose place something else has taken that swallows
-// what it acknowledges (engine.hpp). A standby is not where tickets can be written.
+// what it acknowledges (executor.hpp). A standby is not where tickets can be written.
 constexpr std::array<std::pair<const char*, const char*>, 8> defaults = {{
     {"connect_timeout", "5"},
     {"keepalives", "1"},

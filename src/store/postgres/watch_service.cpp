@@ -83,7 +83,7 @@ void Watches::look_at_timers() {
   table_.mutex.unlock();
   Instant now{};
   try {
-    now = engine_->estimate();
+    now = executor_->estimate();
   } catch (...) {
     now = {};
   }
@@ -95,22 +95,22 @@ void Watches::look_at_timers() {
 
 // LISTEN counts from the commit of its transaction, and the lock must be had before the look.
 void Watches::start_listening() {
-  if (!connection_) connection_ = engine_->connect(0ms);
+  if (!connection_) connection_ = executor_->connect(0ms);
   if (connection_->pooled()) return;
-  connection_->execute("LISTEN \"" + engine_->channel() + '"');
+  connection_->execute("LISTEN \"" + executor_->channel() + '"');
   connection_->execute("SELECT pg_advisory_lock_shared(" + std::to_string(advisory_class) + "," +
-                       std::to_string(static_cast<std::int32_t>(engine_->schema_number())) + ')');
+                       std::to_string(static_cast<std::int32_t>(executor_->schema_number())) + ')');
 }
 
 void Watches::stop_listening() {
   connection_->execute("UNLISTEN *");
   connection_->execute("SELECT pg_advisory_unlock_shared(" + std::to_string(advisory_class) + "," +
-                       std::to_string(static_cast<std::int32_t>(engine_->schema_number())) + ')');
+                       std::to_string(static_cast<std::int32_t>(executor_->schema_number())) + ')');
 }
 
 void Watches::lose_connection() {
   connection_.reset();
-  engine_->doubt();
+  executor_->doubt();
   was_lost_ = was_lost_ || known_from_.has_value();
   known_from_.reset();
   recent_.clear();
@@ -121,7 +121,7 @@ void Watches::lose_connection() {
 void Watches::listen() {
   const std::int64_t now = boot_ns();
   if (wanted()) idle_since_ = now;
-  if (engine_->pooled() && connection_ == nullptr) {
+  if (executor_->pooled() && connection_ == nullptr) {
     read_slowly();
     return;
   }
@@ -147,7 +147,7 @@ void Watches::listen() {
       connection_.reset();
     } else {
       const Result head =
-          connection_->execute(engine_->target().in_schema("SELECT revision FROM @.head"));
+          connection_->execute(executor_->target().in_schema("SELECT revision FROM @.head"));
       newest = Revision{std::stoull(head.text(0, 0))};
     }
   } catch (...) {
@@ -190,7 +190,7 @@ void Watches::hear() {
 }
 
 void Watches::put_probe_off() {
-  if (const auto silence = engine_->target().silence) {
+  if (const auto silence = executor_->target().silence) {
     probe_at_ = boot_ns() + std::chrono::nanoseconds{*silence}.count();
   }
 }
@@ -219,7 +219,7 @@ void Watches::read_slowly() {
   table_.mutex.unlock();
   Revision newest;
   try {
-    newest = engine_->apply({}).revision;
+    newest = executor_->apply({}).revision;
   } catch (...) {
     table_.mutex.lock();
     return;
@@ -234,7 +234,7 @@ void Watches::read_slowly() {
 void Watches::look_at_sessions() {
   std::erase_if(look_at_, [this](const auto& one)
                               TENURE_REQUIRES(table_.mutex) { return !table_.watches(one.first); });
-  if (!(known_from_ || engine_->pooled())) return;
+  if (!(known_from_ || executor_->pooled())) return;
   const std::int64_t now = boot_ns();
   for (const std::string& session : table_.sessions()) {
     std::int64_t& look_at = look_at_[session];
@@ -261,8 +261,8 @@ void Watches::sleep() {
   const bool heard = known_from_.has_value();
   if (heard) until = std::min(until, idle_since_ + idle_ns);
   if (heard && probe_at_ != 0) until = std::min(until, probe_at_);
-  if (!heard && wanted()) until = std::min(until, engine_->pooled() ? read_at_ : retry_at_);
-  if (heard || engine_->pooled()) {
+  if (!heard && wanted()) until = std::min(until, executor_->pooled() ? read_at_ : retry_at_);
+  if (heard || executor_->pooled()) {
     for (const auto& [session, look_at] : look_at_) until = std::min(until, look_at);
   }
   std::int64_t nap = until - boot_ns();
@@ -271,7 +271,7 @@ void Watches::sleep() {
   table_.mutex.unlock();
   if (first) {
     try {
-      nap = std::min(nap, detail::saturating_sub(*first, engine_->estimate()).count());
+      nap = std::min(nap, detail::saturating_sub(*first, executor_->estimate()).count());
     } catch (...) {
       nap = std::min(nap, second_ns);
     }

@@ -19,8 +19,8 @@ bool touches(const std::vector<Range>& ranges, const std::vector<std::string>& k
 
 }  // namespace
 
-Watches::Watches(std::shared_ptr<Engine> engine, std::shared_ptr<Sessions> sessions)
-    : engine_(std::move(engine)),
+Watches::Watches(std::shared_ptr<Executor> executor, std::shared_ptr<Sessions> sessions)
+    : executor_(std::move(executor)),
       sessions_(std::move(sessions)),
       bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (bell_ < 0) throw StoreError("cannot create an eventfd: raise the limit on open files");
@@ -90,7 +90,7 @@ void Watches::wake() const noexcept {
 
 std::string Watches::state() {
   const Lock lock{table_.mutex};
-  if (engine_->pooled())
+  if (executor_->pooled())
     return "polling once a second, because a pooler does not pass notifications on";
   return known_from_ ? "LISTEN" : "LISTEN, as soon as there is a watch";
 }

@@ -35,7 +35,7 @@
 #include "base/mutex.hpp"
 #include "store/common/service_thread.hpp"
 #include "store/common/watch_table.hpp"
-#include "store/postgres/engine.hpp"
+#include "store/postgres/executor.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::postgres {
@@ -44,7 +44,7 @@ class Sessions;
 
 class Watches : public std::enable_shared_from_this<Watches> {
  public:
-  Watches(std::shared_ptr<Engine> engine, std::shared_ptr<Sessions> sessions);
+  Watches(std::shared_ptr<Executor> executor, std::shared_ptr<Sessions> sessions);
   Watches(const Watches&) = delete;
   Watches& operator=(const Watches&) = delete;
   ~Watches();
@@ -87,7 +87,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
   void look_at_sessions() TENURE_REQUIRES(table_.mutex);
   void sleep() TENURE_REQUIRES(table_.mutex);
 
-  const std::shared_ptr<Engine> engine_;
+  const std::shared_ptr<Executor> executor_;
   const std::shared_ptr<Sessions> sessions_;
   const int bell_;  // An eventfd.
 

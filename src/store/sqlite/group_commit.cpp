@@ -76,7 +76,7 @@ bool GroupCommit::take_batch() {
 
 void GroupCommit::write_batch(const Item*& own) {
   batch_.assign(taken_.begin(), taken_.end());
-  engine_->write(batch_);
+  executor_->write(batch_);
   std::size_t posts = 0;
   bool synced = false;
   for (const Item* item : taken_) {

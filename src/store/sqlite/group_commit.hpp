@@ -29,14 +29,14 @@
 #include "base/annotations.hpp"
 #include "base/mutex.hpp"
 #include "store/common/service_thread.hpp"
-#include "store/sqlite/engine.hpp"
+#include "store/sqlite/executor.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::sqlite {
 
 class GroupCommit : public std::enable_shared_from_this<GroupCommit> {
  public:
-  explicit GroupCommit(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {}
+  explicit GroupCommit(std::shared_ptr<Executor> executor) : executor_(std::move(executor)) {}
 
   [[nodiscard]] Outcome apply(const Txn& txn);
   void post(Txn txn, Store::Posted done);
@@ -88,7 +88,7 @@ class GroupCommit : public std::enable_shared_from_this<GroupCommit> {
     return kind == Kind::post ? posts_count_ : then_count_;
   }
 
-  const std::shared_ptr<Engine> engine_;
+  const std::shared_ptr<Executor> executor_;
   std::atomic<std::size_t> posts_{0};
   std::atomic<std::thread::id> committer_id_;
 

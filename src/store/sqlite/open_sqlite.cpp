@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "store/sqlite/checks.hpp"
-#include "store/sqlite/engine.hpp"
+#include "store/sqlite/executor.hpp"
 #include "store/sqlite/sqlite_store.hpp"
 #include "store/sqlite/views.hpp"
 #include "store/sqlite/watches.hpp"
@@ -55,7 +55,7 @@ std::shared_ptr<Store> open_sqlite(const std::filesystem::path& path,
   Opened opened = open_files(path, options);
   const FileId id = opened.file;
   auto store = std::make_shared<SqliteStore>(
-      std::make_shared<Engine>(std::move(opened), options.max_pages), options);
+      std::make_shared<Executor>(std::move(opened), options.max_pages), options);
   if (options.plain()) {
     auto& stores = Registry::instance().stores;
     std::erase_if(stores, [](const auto& one) { return one.second.expired(); });
@@ -64,33 +64,33 @@ std::shared_ptr<Store> open_sqlite(const std::filesystem::path& path,
   return store;
 }
 
-bool SqliteStore::intact() noexcept { return parts_->engine->intact(); }
+bool SqliteStore::intact() noexcept { return parts_->executor->intact(); }
 
 std::vector<Store::Fact> SqliteStore::facts() {
   check_forked();
-  Engine& engine = *parts_->engine;
-  const Header& header = engine.side().header();
+  Executor& executor = *parts_->executor;
+  const Header& header = executor.side().header();
   const std::uint64_t revision = header.settled.load();
   const auto offset = std::chrono::duration_cast<std::chrono::milliseconds>(
       now().time_since_epoch() - std::chrono::nanoseconds{wall_clock_ns()});
   Txn sessions;
   sessions.reads.push_back(Range::prefix(std::string{session_prefix}));
-  const Outcome outcome = engine.read(sessions);
+  const Outcome outcome = executor.read(sessions);
   std::size_t dead = 0;
   for (const Entry& entry : outcome.reads.front()) {
     if (!alive(std::string_view{entry.key}.substr(session_prefix.size()))) ++dead;
   }
-  const std::filesystem::path& path = engine.place().path;
+  const std::filesystem::path& path = executor.place().path;
   std::vector<Fact> facts;
   const auto add = [&facts](std::string name, std::string value) {
     facts.push_back({.name = std::move(name), .value = std::move(value)});
   };
   add("kind", "sqlite");
   add("path", path.string());
-  add("side file", engine.side().path().string());
+  add("side file", executor.side().path().string());
   add("sqlite", sqlite3_libversion());
-  add("schema", engine.ask("PRAGMA user_version"));
-  add("journal", engine.ask("PRAGMA journal_mode"));
+  add("schema", executor.ask("PRAGMA user_version"));
+  add("journal", executor.ask("PRAGMA journal_mode"));
   add("permissions", permissions(path));
   add("file system", file_system_name(path));
   add("epoch", std::to_string(revision >> count_bits));
@@ -98,7 +98,7 @@ std::vector<Store::Fact> SqliteStore::facts() {
   add("clock ahead of wall time, ms", std::to_string(offset.count()));
   add("sessions", std::to_string(outcome.reads.front().size()));
   add("sessions dead", std::to_string(dead));
-  add("files in place", engine.intact() ? "yes" : "no");
+  add("files in place", executor.intact() ? "yes" : "no");
   return facts;
 }
 

@@ -9,7 +9,7 @@
 
 #include "store/session_entry.hpp"
 #include "store/sqlite/checks.hpp"
-#include "store/sqlite/engine.hpp"
+#include "store/sqlite/executor.hpp"
 #include "store/sqlite/group_commit.hpp"
 #include "store/sqlite/views.hpp"
 #include "store/sqlite/watches.hpp"
@@ -55,11 +55,11 @@ class SqliteStore::HeldSession final : public Session {
   mutable std::once_flag observed_;
 };
 
-SqliteStore::SqliteStore(std::shared_ptr<Engine> engine, const SqliteOptions& options)
+SqliteStore::SqliteStore(std::shared_ptr<Executor> executor, const SqliteOptions& options)
     : parts_(std::make_unique<Parts>()), generation_(base::fork_generation()) {
-  parts_->commits = std::make_shared<GroupCommit>(engine);
-  parts_->watches = std::make_shared<Watches>(engine, options);
-  parts_->engine = std::move(engine);
+  parts_->commits = std::make_shared<GroupCommit>(executor);
+  parts_->watches = std::make_shared<Watches>(executor, options);
+  parts_->executor = std::move(executor);
 }
 
 SqliteStore::~SqliteStore() {
@@ -81,7 +81,7 @@ void SqliteStore::check_forked() const {
 
 Outcome SqliteStore::apply(const Txn& txn) {
   check_forked();
-  if (txn.writes.empty() && !parts_->commits->posts_pending()) return parts_->engine->read(txn);
+  if (txn.writes.empty() && !parts_->commits->posts_pending()) return parts_->executor->read(txn);
   return parts_->commits->apply(txn);
 }
 
@@ -109,7 +109,7 @@ void SqliteStore::apply_then(Txn txn, Posted done) noexcept {
 void SqliteStore::flush() {
   check_forked();
   parts_->commits->wait_for_all();
-  parts_->engine->sync();
+  parts_->executor->sync();
 }
 
 std::unique_ptr<Watch> SqliteStore::watch(WatchFor what, Notice notice) {
@@ -119,8 +119,8 @@ std::unique_ptr<Watch> SqliteStore::watch(WatchFor what, Notice notice) {
 
 std::unique_ptr<Session> SqliteStore::open_session(const SessionOptions& options) {
   check_forked();
-  const Engine& engine = *parts_->engine;
-  const std::string path = engine.side().path().string();
+  const Executor& executor = *parts_->executor;
+  const std::string path = executor.side().path().string();
   auto file = std::make_unique<Descriptor>(path.c_str(), O_RDWR | O_NOFOLLOW);
   const std::uint64_t number =
       static_cast<std::uint64_t>(first_session_byte) | random_number() >> 2U;
@@ -131,7 +131,7 @@ std::unique_ptr<Session> SqliteStore::open_session(const SessionOptions& options
   }
   struct stat status{};
   ::fstat(file->get(), &status);
-  if (file_id(status) != engine.side().id()) {
+  if (file_id(status) != executor.side().id()) {
     throw StoreError("'" + path + "' was replaced while it was open: restart this program");
   }
   auto session = std::make_unique<HeldSession>(shared_from_this(), std::move(file),
@@ -145,14 +145,14 @@ std::unique_ptr<Session> SqliteStore::open_session(const SessionOptions& options
 bool SqliteStore::alive(std::string_view session) {
   check_forked();
   const auto byte = session_byte(session);
-  return byte && write_locked(parts_->engine->side().probe()->get(), *byte);
+  return byte && write_locked(parts_->executor->side().probe()->get(), *byte);
 }
 
 Instant SqliteStore::now() {
   check_forked();
-  return parts_->engine->now();
+  return parts_->executor->now();
 }
 
-Instant SqliteStore::latest_now() noexcept { return parts_->engine->now(); }
+Instant SqliteStore::latest_now() noexcept { return parts_->executor->now(); }
 
 }  // namespace tenure::sqlite

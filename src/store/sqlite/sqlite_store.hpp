@@ -26,14 +26,14 @@
 
 namespace tenure::sqlite {
 
-class Engine;
+class Executor;
 class GroupCommit;
 class Watches;
 
 class SqliteStore final : public Store, public std::enable_shared_from_this<SqliteStore> {
  public:
   // By open_sqlite.
-  SqliteStore(std::shared_ptr<Engine> engine, const SqliteOptions& options);
+  SqliteStore(std::shared_ptr<Executor> executor, const SqliteOptions& options);
   SqliteStore(const SqliteStore&) = delete;
   SqliteStore& operator=(const SqliteStore&) = delete;
   ~SqliteStore() override;
@@ -55,7 +55,7 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
  private:
   class HeldSession;
   struct Parts {
-    std::shared_ptr<Engine> engine;
+    std::shared_ptr<Executor> executor;
     std::shared_ptr<GroupCommit> commits;
     std::shared_ptr<Watches> watches;
   };

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "store/sqlite/engine.hpp"
+#include "store/sqlite/executor.hpp"
 #include "store/sqlite/side_file.hpp"
 #include "store/sqlite/sqlite_test.hpp"
 #include "tests/kit/patience.hpp"

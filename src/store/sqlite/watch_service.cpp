@@ -34,7 +34,7 @@ void sleep_on(Doorbell& bell, std::uint32_t seen, std::int64_t nap_ns) noexcept 
 }  // namespace
 
 void Watches::take_slot() {
-  const SideFile& side = engine_->side();
+  const SideFile& side = executor_->side();
   for (std::size_t slot = 0; slot < doorbells; ++slot) {
     if (lock_byte(side.probe()->get(), LockType::write, slot_byte(slot), false) != 0) continue;
     slot_ = slot;
@@ -50,21 +50,21 @@ void Watches::start() {
   take_slot();
   service_.start([self = shared_from_this()] { self->serve(); });
   if (slot_shared_) return;  // A ring may be for another process too.
-  engine_->own_doorbell(slot_, [weak = weak_from_this()](std::size_t bucket) {
+  executor_->own_doorbell(slot_, [weak = weak_from_this()](std::size_t bucket) {
     if (const auto self = weak.lock()) self->rung_here(bucket);
   });
 }
 
-void Watches::wake() noexcept { ring_doorbell(engine_->side().doorbell(slot_), 0); }
+void Watches::wake() noexcept { ring_doorbell(executor_->side().doorbell(slot_), 0); }
 
 void Watches::serve() {
-  Doorbell& bell = engine_->side().doorbell(slot_);
+  Doorbell& bell = executor_->side().doorbell(slot_);
   Lock lock{table_.mutex};
   while (!stopping_) {
     const std::uint32_t seen = bell.word.load();
     const std::uint64_t summary = bell.summary.exchange(0);
     rung_for(slot_shared_ ? ~std::uint64_t{0} : summary);
-    if (table_.next_time()) table_.reached(engine_->now());
+    if (table_.next_time()) table_.reached(executor_->now());
     if (boot_ns() >= next_check_) check_all();
     if (table_.any_ready()) {
       table_.run_next();
@@ -76,7 +76,7 @@ void Watches::serve() {
     lock.lock();
   }
   lock.unlock();
-  unlock_byte(engine_->side().probe()->get(), slot_byte(slot_));
+  unlock_byte(executor_->side().probe()->get(), slot_byte(slot_));
 }
 
 void Watches::rung_for(std::uint64_t summary) {
@@ -100,7 +100,7 @@ void Watches::rung_here(std::size_t bucket) noexcept {
 }
 
 void Watches::read_log() {
-  const SideFile& side = engine_->side();
+  const SideFile& side = executor_->side();
   const WriteLog& log = side.log();
   // In this order: each revision up to `settled` is in the log by then.
   const std::uint64_t settled = side.header().settled.load();
@@ -134,7 +134,7 @@ void Watches::check_all() {
   const bool idle = !table_.any_armed() && observed_.empty();
   idle_checks_ = idle ? idle_checks_ + 1 : 0;
   if (idle) return;
-  if (!lost_ && !engine_->intact()) declare_lost();
+  if (!lost_ && !executor_->intact()) declare_lost();
   if (lost_) table_.all_due();
   for (const auto& group : watched_) {
     for (const auto& [bucket, count] : group) arm_bucket(bucket);
@@ -143,14 +143,14 @@ void Watches::check_all() {
   check_unsettled();
   for (const std::string& session : table_.sessions()) {
     const auto byte = session_byte(session);
-    if (!byte || !write_locked(engine_->side().probe()->get(), *byte)) table_.died(session);
+    if (!byte || !write_locked(executor_->side().probe()->get(), *byte)) table_.died(session);
   }
 }
 
 // Of what the last check found unsettled already the writer is dead, or its disk slow. Where it has
 // committed, nobody else may ever settle it.
 void Watches::check_unsettled() {
-  const SideFile& side = engine_->side();
+  const SideFile& side = executor_->side();
   const std::uint64_t last = side.header().last.load();
   const std::uint64_t suspect = std::exchange(unsettled_, last);
   const std::uint64_t settled = side.header().settled.load();
@@ -180,7 +180,7 @@ void Watches::declare_lost() {
 }
 
 std::int64_t Watches::nap_ns() {
-  const Instant now = engine_->now();
+  const Instant now = executor_->now();
   std::int64_t nap = next_check_ - boot_ns();
   const bool deep = !table_.any_armed() && observed_.empty() && idle_checks_ > max_idle_checks;
   if (deep) {

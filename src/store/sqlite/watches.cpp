@@ -40,8 +40,8 @@ std::vector<std::uint32_t> buckets_of(const std::vector<Range>& ranges) {
 
 }  // namespace
 
-Watches::Watches(std::shared_ptr<Engine> engine, const SqliteOptions& options)
-    : engine_(std::move(engine)),
+Watches::Watches(std::shared_ptr<Executor> executor, const SqliteOptions& options)
+    : executor_(std::move(executor)),
       check_every_(options.check_every),
       on_armed_(options.on_armed),
       table_([this](const WatchFor& what, bool armed)
@@ -61,7 +61,7 @@ std::unique_ptr<Watch> Watches::add(const WatchFor& what, Store::Notice notice,
   // stand in a bucket for an earlier one that is settled: the log has both.
   const bool written = written_in_buckets(what, 0, this_apply.value);
   const bool now =
-      lost_ || (written && in_log(what)) || (what.until && *what.until <= engine_->now());
+      lost_ || (written && in_log(what)) || (what.until && *what.until <= executor_->now());
   bool must_wake = idle_checks_ > max_idle_checks || (what.until && *what.until < planned_);
   idle_checks_ = 0;
   if (now) {
@@ -96,13 +96,13 @@ void Watches::count_buckets(const WatchFor& what, bool armed) {
 }
 
 void Watches::arm_bucket(std::size_t bucket) const noexcept {
-  engine_->side().bucket(bucket).bits.fetch_or(std::uint64_t{1} << slot_ % 64);
+  executor_->side().bucket(bucket).bits.fetch_or(std::uint64_t{1} << slot_ % 64);
 }
 
 bool Watches::written_in_buckets(const WatchFor& what, std::uint64_t after,
                                  std::uint64_t last) const {
   return std::ranges::any_of(buckets_of(what.ranges), [&](std::uint32_t bucket) {
-    const std::uint64_t revision = engine_->side().bucket(bucket).revision.load();
+    const std::uint64_t revision = executor_->side().bucket(bucket).revision.load();
     return revision > std::max(after, what.after.value) && revision <= last;
   });
 }
@@ -110,7 +110,7 @@ bool Watches::written_in_buckets(const WatchFor& what, std::uint64_t after,
 // Whether a key of a range was written after `after`, as far as the log goes back; true if it does
 // not go back so far. What is not settled rings later.
 bool Watches::in_log(const WatchFor& what) const {
-  const SideFile& side = engine_->side();
+  const SideFile& side = executor_->side();
   const std::uint64_t settled = side.header().settled.load();
   const std::uint64_t after = what.after.value;
   std::uint64_t next = settled + 1;  // Revisions from here on are accounted for.
@@ -129,7 +129,7 @@ bool Watches::in_log(const WatchFor& what) const {
 
 void Watches::await_death(const std::string& session) {
   const auto byte = session_byte(session);
-  const std::shared_ptr<Descriptor>& probe = engine_->side().probe();
+  const std::shared_ptr<Descriptor>& probe = executor_->side().probe();
   if (!byte || !write_locked(probe->get(), *byte)) {
     table_.died(session);
     return;

@@ -40,7 +40,7 @@
 #include "base/thread_group.hpp"
 #include "store/common/service_thread.hpp"
 #include "store/common/watch_table.hpp"
-#include "store/sqlite/engine.hpp"
+#include "store/sqlite/executor.hpp"
 #include "store/sqlite/options.hpp"
 #include "tenure/store.hpp"
 
@@ -48,7 +48,7 @@ namespace tenure::sqlite {
 
 class Watches : public std::enable_shared_from_this<Watches> {
  public:
-  Watches(std::shared_ptr<Engine> engine, const SqliteOptions& options);
+  Watches(std::shared_ptr<Executor> executor, const SqliteOptions& options);
 
   // `keep` lives as long as the handle.
   [[nodiscard]] std::unique_ptr<Watch> add(const WatchFor& what, Store::Notice notice,
@@ -91,7 +91,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
                                         std::uint64_t last) const;
   void take_slot();
 
-  const std::shared_ptr<Engine> engine_;
+  const std::shared_ptr<Executor> executor_;
   const std::chrono::nanoseconds check_every_;  // A second, but for tests.
   const std::function<void()> on_armed_;        // For tests.
   std::size_t slot_ = 0;                        // Set before the service thread starts.

@@ -1,4 +1,4 @@
-// engine.hpp: how the files of a store are read and written: connections, the gate, revisions, and
+// executor.hpp: how the files of a store are read and written: connections, the gate, revisions, and
 // the bells that a commit rings.
 //
 //   a batch   BEGIN IMMEDIATE - each apply, with its revision - COMMIT - settle, ring
@@ -45,12 +45,12 @@ struct Job {
 
 class AtGate;
 
-class Engine final : public ForkAware {
+class Executor final : public ForkAware {
  public:
-  Engine(Opened opened, std::uint32_t max_pages);
-  Engine(const Engine&) = delete;
-  Engine& operator=(const Engine&) = delete;
-  ~Engine() override;
+  Executor(Opened opened, std::uint32_t max_pages);
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+  ~Executor() override;
 
   void write(std::span<Job*> batch);
   [[nodiscard]] Outcome read(const Txn& txn);

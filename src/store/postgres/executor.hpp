@@ -1,4 +1,4 @@
-// engine.hpp: applies, each in one round trip, on a few connections that a process shares.
+// executor.hpp: applies, each in one round trip, on a few connections that a process shares.
 //
 // What a lost connection means for the apply that was on it:
 //
@@ -48,10 +48,10 @@
 
 namespace tenure::postgres {
 
-class Engine {
+class Executor {
  public:
   // Makes the schema where there is none. Throws StoreError.
-  explicit Engine(Target target);
+  explicit Executor(Target target);
 
   [[nodiscard]] Outcome apply(const Txn& txn);
   // In order, and as many as can be in one transaction of the server's. Durable.

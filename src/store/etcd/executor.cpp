@@ -1,4 +1,4 @@
-#include "store/etcd/engine.hpp"
+#include "store/etcd/executor.hpp"
 
 #include <google/protobuf/arena.h>
 
@@ -34,16 +34,16 @@ constexpr std::size_t max_batch_bytes = std::size_t{512} * 1024;
 }  // namespace
 
 // One apply: its plan, and as many requests as it takes.
-class Engine::Attempt {
+class Executor::Attempt {
  public:
-  Attempt(Engine& engine, const Txn& txn, const Mark* mark, const Batch* batch = nullptr)
-      : engine_(engine), txn_(txn), mark_(mark), batch_(batch) {}
+  Attempt(Executor& executor, const Txn& txn, const Mark* mark, const Batch* batch = nullptr)
+      : executor_(executor), txn_(txn), mark_(mark), batch_(batch) {}
 
   Outcome run() {
     for (int i = 0; i < max_attempts; ++i) {
       if (auto outcome = once()) return *std::move(outcome);
     }
-    throw StoreError("etcd at " + engine_.client_.address().text() + ": gave up after " +
+    throw StoreError("etcd at " + executor_.client_.address().text() + ": gave up after " +
                      std::to_string(max_attempts) +
                      " conflicting writes by other clients: retry later");
   }
@@ -53,8 +53,8 @@ class Engine::Attempt {
 
   std::optional<Outcome> once() {
     ++attempts_;
-    engine_.close_open();
-    Plan plan{engine_.layout_, engine_.memo_, txn_, mark_, batch_};
+    executor_.close_open();
+    Plan plan{executor_.layout_, executor_.memo_, txn_, mark_, batch_};
     if (!plan.open_questions().empty()) {
       if (auto refused = ask(plan)) return refused;
     }
@@ -64,17 +64,17 @@ class Engine::Attempt {
     auto& request = *google::protobuf::Arena::CreateMessage<pb::TxnRequest>(&arena);
     auto& response = *google::protobuf::Arena::CreateMessage<pb::TxnResponse>(&arena);
     plan.request(proposal, request);
-    const std::int64_t since = engine_.by_etcd_.load();
+    const std::int64_t since = executor_.by_etcd_.load();
     const std::int64_t sent = boot_ns();
     try {
-      engine_.client_.txn(request, response, plan.writes());
+      executor_.client_.txn(request, response, plan.writes());
     } catch (const StoreError& error) {
       if (!error.unknown()) throw;
       const std::optional<std::int64_t> made_at = settle(proposal, since, error);
       return made_at ? found(plan, proposal, *made_at) : std::nullopt;
     }
     if (plan.writes()) took(boot_ns() - sent);
-    const Plan::Result result = plan.result(response, proposal, engine_.memo_);
+    const Plan::Result result = plan.result(response, proposal, executor_.memo_);
     see(result, sent);
     if (plan.writes()) count(result, proposal);
     switch (result.kind) {
@@ -82,7 +82,7 @@ class Engine::Attempt {
       case Kind::refused: break;
       case Kind::outrun: ++outrun_; return std::nullopt;
       case Kind::aged: number_it_ = true; return std::nullopt;
-      case Kind::headless: engine_.make_head(); return std::nullopt;
+      case Kind::headless: executor_.make_head(); return std::nullopt;
       case Kind::surprised:
       case Kind::disturbed:
       case Kind::unanswered: return std::nullopt;
@@ -95,7 +95,7 @@ class Engine::Attempt {
     const bool wrote = plan.writes() && result.kind == Kind::committed;
     if (wrote) {
       if (proposal.heads.empty() && !is_exact(result.head_put_at, result.by_etcd)) refuse_number();
-      plan.learn(result.at, result.by_etcd, engine_.memo_, engine_.own_);
+      plan.learn(result.at, result.by_etcd, executor_.memo_, executor_.own_);
     }
     Outcome outcome;
     outcome.committed = result.kind == Kind::committed;
@@ -122,7 +122,7 @@ class Engine::Attempt {
       });
       if (empty) commit.empty.push_back(txn_.reads[i]);
     }
-    engine_.own_.moved(commit);
+    executor_.own_.moved(commit);
   }
 
   // No answer came. Once the head has passed all that was proposed, the step was made before that
@@ -134,20 +134,20 @@ class Engine::Attempt {
     bool known = false;
     try {
       if (++unanswered_ > max_unanswered) throw StoreError(why.what());
-      const Client::Period period{.from = engine_.layout_.head(),
-                                  .to = engine_.layout_.tail_end(),
+      const Client::Period period{.from = executor_.layout_.head(),
+                                  .to = executor_.layout_.tail_end(),
                                   .after = since,
-                                  .last = engine_.pass(proposal.last)};
-      const std::string tail = engine_.layout_.tail();
+                                  .last = executor_.pass(proposal.last)};
+      const std::string tail = executor_.layout_.tail();
       const std::string tail_now = tail_value(proposal.mark);
-      known = engine_.client_.history(period, [&](const pb::KeyValue& kv) {
+      known = executor_.client_.history(period, [&](const pb::KeyValue& kv) {
         const bool ours = kv.key() == tail ? kv.value() == tail_now
                                            : parse_head(kv.value()).time == proposal.mark;
         if (ours) made_at = kv.mod_revision();
         return !ours;
       });
     } catch (const StoreError&) {
-      engine_.leave_open(proposal.last);
+      executor_.leave_open(proposal.last);
     }
     if (!known) throw StoreError(why.what(), true);
     return made_at;
@@ -161,7 +161,7 @@ class Engine::Attempt {
     result.by_etcd = made_at;
     std::vector<pb::RangeResponse> responses(txn_.reads.size());
     try {
-      const Place place = engine_.place_at(made_at);
+      const Place place = executor_.place_at(made_at);
       result.head = place.head;
       result.head_put_at = place.put_at;
       result.at = place.newest;
@@ -170,13 +170,13 @@ class Engine::Attempt {
         if (!plan.reads_anything(i)) continue;
         pb::RangeRequest request = plan.range_request(i);
         request.set_revision(made_at);
-        engine_.client_.range(request, responses[i]);
+        executor_.client_.range(request, responses[i]);
         result.reads.push_back(&responses[i]);
       }
     } catch (const StoreError& error) {
       throw StoreError(error.what(), true);
     }
-    engine_.memo_.same(result.at, result.at_by_etcd);
+    executor_.memo_.same(result.at, result.at_by_etcd);
     return finish(plan, proposal, result);
   }
 
@@ -187,12 +187,12 @@ class Engine::Attempt {
     Plan::Proposal proposal;
     if (!plan.writes()) return proposal;
     // Who has not looked lately can't tell how old the head is.
-    const bool knows = boot_ns() - engine_.seen_ns_.load() < longest_unseen_ns;
-    proposal.mark = engine_.clock_.mark();
+    const bool knows = boot_ns() - executor_.seen_ns_.load() < longest_unseen_ns;
+    proposal.mark = executor_.clock_.mark();
     if (knows && !number_it_ && rely(plan, proposal)) return proposal;
     if (plan.only_removes() && knows && !number_it_) {
-      proposal.last = engine_.clock_.far();
-      proposal.oldest = std::max<std::int64_t>(engine_.by_etcd_.load() - max_age, 0);
+      proposal.last = executor_.clock_.far();
+      proposal.oldest = std::max<std::int64_t>(executor_.by_etcd_.load() - max_age, 0);
       return proposal;
     }
     add_heads(plan, proposal);
@@ -203,45 +203,45 @@ class Engine::Attempt {
   // On the head being our own still.
   bool rely(const Plan& plan, Plan::Proposal& proposal) {
     if (!plan.only_appends() || batch_ != nullptr) return false;
-    if (attempts_ > 1 || engine_.race_.load() > 0) return false;
-    proposal.own = engine_.own_.use(txn_.reads);
+    if (attempts_ > 1 || executor_.race_.load() > 0) return false;
+    proposal.own = executor_.own_.use(txn_.reads);
     if (!proposal.own) return false;
-    const bool young = engine_.by_etcd_.load() - proposal.own->head.put_at < max_age;
+    const bool young = executor_.by_etcd_.load() - proposal.own->head.put_at < max_age;
     if (plan.only_removes()) {
       proposal.last = proposal.own->head.revision.value;
       if (!young) proposal.own.reset();
       return young;
     }
-    proposal.heads.push_back(engine_.clock_.propose());
+    proposal.heads.push_back(executor_.clock_.propose());
     proposal.last = proposal.heads.back();
     return true;
   }
 
   void add_heads(const Plan& plan, Plan::Proposal& proposal) {
     const std::size_t most = plan.max_heads();
-    if (engine_.race_.load() <= 0 || most == 1) {
+    if (executor_.race_.load() <= 0 || most == 1) {
       // A batch takes as many numbers as it has transactions, up to this one.
       const std::uint64_t lead = batch_ == nullptr ? 0 : (batch_->count - 1) * apart;
-      proposal.heads.push_back((outrun_ < patience ? engine_.clock_.propose() : far_ahead()) +
+      proposal.heads.push_back((outrun_ < patience ? executor_.clock_.propose() : far_ahead()) +
                                lead);
       return;
     }
-    const std::size_t count = std::min<std::size_t>(engine_.reach_.load(), most);
-    const std::uint64_t first = engine_.clock_.next();
+    const std::size_t count = std::min<std::size_t>(executor_.reach_.load(), most);
+    const std::uint64_t first = executor_.clock_.next();
     for (std::size_t i = 0; i < count; ++i) proposal.heads.push_back(first + (i * apart));
     if (outrun_ >= patience) proposal.heads.back() = std::max(far_ahead(), proposal.heads.back());
   }
 
   [[nodiscard]] std::uint64_t far_ahead() {
-    const std::uint64_t lead = (engine_.round_trip_us_.load() * heads_a_second / 1'000'000) + 1;
-    return engine_.clock_.propose() + (lead * std::min(outrun_, max_further) * apart);
+    const std::uint64_t lead = (executor_.round_trip_us_.load() * heads_a_second / 1'000'000) + 1;
+    return executor_.clock_.propose() + (lead * std::min(outrun_, max_further) * apart);
   }
 
   // More of etcd's revisions than the numbers between two heads are for, while one request was on
   // its way.
   [[noreturn]] void refuse_number() const {
     throw StoreError(
-        "etcd at " + engine_.client_.address().text() +
+        "etcd at " + executor_.client_.address().text() +
             ": the transaction was committed, but other clients wrote so much meanwhile "
             "that its revision is unknown: read before retrying",
         true);
@@ -249,62 +249,62 @@ class Engine::Attempt {
 
   // Of several the mean, with more weight on late ones. A race loses one, and no more.
   void took(std::int64_t time_ns) {
-    const std::uint64_t mean = engine_.round_trip_us_.load();
-    engine_.round_trip_us_.store((mean * 7 + static_cast<std::uint64_t>(time_ns) / 1000) / 8);
+    const std::uint64_t mean = executor_.round_trip_us_.load();
+    executor_.round_trip_us_.store((mean * 7 + static_cast<std::uint64_t>(time_ns) / 1000) / 8);
   }
 
   void see(const Plan::Result& result, std::int64_t asked_ns) {
-    engine_.see(result.by_etcd, asked_ns);
+    executor_.see(result.by_etcd, asked_ns);
     if (!result.head) return;
-    engine_.clock_.see(result.head->revision);
-    engine_.clock_.see(result.head->time);
-    engine_.memo_.same(result.head->revision, result.head_put_at);
-    if (result.at != result.head->revision) engine_.memo_.same(result.at, result.at_by_etcd);
+    executor_.clock_.see(result.head->revision);
+    executor_.clock_.see(result.head->time);
+    executor_.memo_.same(result.head->revision, result.head_put_at);
+    if (result.at != result.head->revision) executor_.memo_.same(result.at, result.at_by_etcd);
   }
 
   void count(const Plan::Result& result, const Plan::Proposal& proposal) {
-    ++engine_.round_trips_;
+    ++executor_.round_trips_;
     if (result.kind == Kind::disturbed) {
-      ++engine_.disturbed_;
-      engine_.own_.was_not_ours();
+      ++executor_.disturbed_;
+      executor_.own_.was_not_ours();
     } else if (proposal.own) {
-      engine_.own_.was_ours();
+      executor_.own_.was_ours();
     }
-    engine_.proposed_ += proposal.heads.size();
-    if (result.kind == Kind::surprised) ++engine_.surprised_;
+    executor_.proposed_ += proposal.heads.size();
+    if (result.kind == Kind::surprised) ++executor_.surprised_;
     if (result.kind == Kind::outrun) {
-      ++engine_.outrun_;
-      if (engine_.race_.exchange(race_memory) > 0) reach(engine_.reach_.load() * 2);
+      ++executor_.outrun_;
+      if (executor_.race_.exchange(race_memory) > 0) reach(executor_.reach_.load() * 2);
     }
     if (result.kind != Kind::committed) return;
-    ++engine_.commits_;
+    ++executor_.commits_;
     if (proposal.heads.empty()) return;
     const std::uint64_t ahead = (result.at.value - proposal.heads.front()) / apart;
     if (ahead > 0) {
-      ++engine_.later_;
-      engine_.race_.store(race_memory);
-    } else if (engine_.race_.load() > 0) {
-      engine_.race_.fetch_sub(1);
+      ++executor_.later_;
+      executor_.race_.store(race_memory);
+    } else if (executor_.race_.load() > 0) {
+      executor_.race_.fetch_sub(1);
     }
     reach(static_cast<unsigned>(std::min<std::uint64_t>(ahead, Plan::max_proposals)));
   }
 
   // Up at once, down slowly.
   void reach(unsigned ahead) {
-    const unsigned old = engine_.reach_.load();
+    const unsigned old = executor_.reach_.load();
     const unsigned wanted = ahead + (ahead / 4) + min_reach;
     const unsigned next = wanted >= old ? wanted : old - ((old - wanted + 15) / 16);
-    engine_.reach_.store(std::min<unsigned>(next, Plan::max_proposals));
+    executor_.reach_.store(std::min<unsigned>(next, Plan::max_proposals));
   }
 
   // Which ranges are quiet since a revision of ours that etcd's number is not known for.
   std::optional<Outcome> ask(Plan& plan) {
     pb::TxnResponse response;
     const std::int64_t asked = boot_ns();
-    engine_.client_.txn(plan.question(), response, false);
-    const auto place = parse_place(engine_.layout_, response.responses(0).response_range());
+    executor_.client_.txn(plan.question(), response, false);
+    const auto place = parse_place(executor_.layout_, response.responses(0).response_range());
     if (!place) {
-      engine_.make_head();
+      executor_.make_head();
       return std::nullopt;
     }
     Plan::Result result;
@@ -364,7 +364,7 @@ class Engine::Attempt {
         request.set_revision(result.by_etcd);
         pb::RangeResponse next;
         try {
-          engine_.client_.range(request, next);
+          executor_.client_.range(request, next);
         } catch (const StoreError& error) {
           if (!wrote) return false;
           throw StoreError(error.what(), true);
@@ -373,7 +373,7 @@ class Engine::Attempt {
         found = &more;
       }
       if (narrow || plan.hint(i).empty()) continue;
-      engine_.memo_.gone(entries.empty() ? range.from : entries.front().key + '\0', range);
+      executor_.memo_.gone(entries.empty() ? range.from : entries.front().key + '\0', range);
     }
     return true;
   }
@@ -384,7 +384,7 @@ class Engine::Attempt {
                                          const pb::RangeResponse& found, bool narrow) const {
     pb::RangeRequest request = plan.range_request(read);
     request.set_limit(page);
-    const std::string hint = engine_.layout_.key(plan.hint(read));
+    const std::string hint = executor_.layout_.key(plan.hint(read));
     if (!found.more()) {
       request.set_range_end(hint);
       return request;
@@ -404,7 +404,7 @@ class Engine::Attempt {
             std::vector<Entry>& entries) {
     for (const pb::KeyValue& kv : found.kvs()) {
       if (range.limit != 0 && entries.size() == range.limit) return false;
-      const std::string_view key = engine_.layout_.entry_at(kv.key()).value_or("");
+      const std::string_view key = executor_.layout_.entry_at(kv.key()).value_or("");
       if (range.before != Revision{} && stamp_of(key) >= range.before) continue;
       if (skip > 0) {
         --skip;
@@ -415,12 +415,12 @@ class Engine::Attempt {
                          .value = std::string{value.bytes},
                          .created = value.created,
                          .changed = value.changed});
-      engine_.memo_.made(key, {.mod_revision = kv.mod_revision(), .created = value.created});
+      executor_.memo_.made(key, {.mod_revision = kv.mod_revision(), .created = value.created});
     }
     return range.limit == 0 || entries.size() < range.limit;
   }
 
-  Engine& engine_;
+  Executor& executor_;
   const Txn& txn_;
   const Mark* mark_;
   const Batch* batch_;
@@ -430,13 +430,14 @@ class Engine::Attempt {
   unsigned unanswered_ = 0;
 };
 
-Engine::Engine(Address address) : client_(std::move(address)), layout_(client_.address().prefix) {
+Executor::Executor(Address address)
+    : client_(std::move(address)), layout_(client_.address().prefix) {
   std::ignore = apply({});
 }
 
-Engine::~Engine() = default;
+Executor::~Executor() = default;
 
-void Engine::apply_all(std::span<stores::Posting> postings) {
+void Executor::apply_all(std::span<stores::Posting> postings) {
   std::size_t compares = 0;
   std::size_t writes = 0;
   std::size_t bytes = 0;
@@ -473,7 +474,7 @@ void Engine::apply_all(std::span<stores::Posting> postings) {
 }
 
 // False: nothing was made, and each is to be judged by itself.
-bool Engine::apply_together(std::span<stores::Posting> postings) {
+bool Executor::apply_together(std::span<stores::Posting> postings) {
   Txn all;
   Batch batch{.places = {}, .count = postings.size()};
   for (std::size_t i = 0; i < postings.size(); ++i) {
@@ -498,6 +499,8 @@ bool Engine::apply_together(std::span<stores::Posting> postings) {
   return true;
 }
 
-Outcome Engine::apply(const Txn& txn, const Mark* mark) { return Attempt{*this, txn, mark}.run(); }
+Outcome Executor::apply(const Txn& txn, const Mark* mark) {
+  return Attempt{*this, txn, mark}.run();
+}
 
 }  // namespace tenure::etcd

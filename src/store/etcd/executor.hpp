@@ -1,4 +1,4 @@
-// engine.hpp: applies, one after the other or many at once: proposing, trying again, reading on.
+// executor.hpp: applies, one after the other or many at once: proposing, trying again, reading on.
 //
 // Thread safety: all of it.
 #pragma once
@@ -24,13 +24,13 @@ namespace tenure::etcd {
 struct Mark;
 struct Place;
 
-class Engine {
+class Executor {
  public:
   // Makes the head where there is none. Throws StoreError.
-  explicit Engine(Address address);
-  Engine(const Engine&) = delete;
-  Engine& operator=(const Engine&) = delete;
-  ~Engine();
+  explicit Executor(Address address);
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+  ~Executor();
 
   [[nodiscard]] Outcome apply(const Txn& txn) { return apply(txn, nullptr); }
   // In order, and as many as can be in one transaction of etcd's.

@@ -1,4 +1,4 @@
-#include "store/sqlite/engine.hpp"
+#include "store/sqlite/executor.hpp"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -72,7 +72,7 @@ void ring_doorbell(Doorbell& bell, std::uint64_t summary) noexcept {
   ::syscall(SYS_futex, &bell.word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-Engine::Engine(Opened opened, std::uint32_t max_pages)
+Executor::Executor(Opened opened, std::uint32_t max_pages)
     : place_(std::move(opened.place)),
       file_(opened.file),
       side_(std::move(opened.side)),
@@ -84,7 +84,7 @@ Engine::Engine(Opened opened, std::uint32_t max_pages)
 
 // The connections go while forks still wait for this: what SQLite keeps locked for all connections
 // of a process must not be locked in a child.
-Engine::~Engine() {
+Executor::~Executor() {
   checkpoints_.stop();
   {
     const Traffic::Inside inside{traffic_};
@@ -96,18 +96,18 @@ Engine::~Engine() {
   delist();
 }
 
-Instant Engine::now() const noexcept {
+Instant Executor::now() const noexcept {
   return Instant{std::chrono::nanoseconds{boot_ns() + side_->header().base.load()}};
 }
 
-bool Engine::intact() noexcept {
+bool Executor::intact() noexcept {
   if (replaced_.load()) return false;
   if (file_id(place_.path) == file_ && file_id(side_->path()) == side_->id()) return true;
   replaced_.store(true);
   return false;
 }
 
-void Engine::check_intact_sometimes() {
+void Executor::check_intact_sometimes() {
   const std::int64_t now = coarse_clock_ns();
   if (now >= next_check_) {
     next_check_ = now + check_every_ns;
@@ -116,14 +116,14 @@ void Engine::check_intact_sometimes() {
   throw_if_replaced();
 }
 
-void Engine::throw_if_replaced() const {
+void Executor::throw_if_replaced() const {
   if (!replaced_.load()) return;
   throw StoreError("'" + place_.path.string() + "' or '" + side_->path().string() +
                    "' was replaced or removed while it was open, so this process has lost its "
                    "locks: put the right files back and restart this program");
 }
 
-std::unique_ptr<Connection> Engine::open(Connection::Mode mode) const {
+std::unique_ptr<Connection> Executor::open(Connection::Mode mode) const {
   auto connection = std::make_unique<Connection>(place_, mode);
   connection->when_busy([side = side_] { side->say_crowded(coarse_clock_ns()); });
   if (max_pages_ != 0) {
@@ -134,14 +134,14 @@ std::unique_ptr<Connection> Engine::open(Connection::Mode mode) const {
 
 // One connection for both: another one would find all that this one knows and has cached changed by
 // a stranger.
-Connection& Engine::writer(bool full) {
+Connection& Executor::writer(bool full) {
   const auto mode = full ? Connection::Mode::full : Connection::Mode::relaxed;
   if (!writer_) writer_ = open(mode);
   writer_->use(mode);
   return *writer_;
 }
 
-void Engine::write(std::span<Job*> batch) {
+void Executor::write(std::span<Job*> batch) {
   const Traffic::Inside inside{traffic_};
   try {
     write_together(batch);
@@ -161,7 +161,7 @@ void Engine::write(std::span<Job*> batch) {
   }
 }
 
-void Engine::write_together(std::span<Job*> batch) {
+void Executor::write_together(std::span<Job*> batch) {
   check_intact_sometimes();
   Connection& connection = writer(std::ranges::any_of(
       batch, [](const Job* job) { return job->txn->durability == Durability::full; }));
@@ -192,7 +192,7 @@ void Engine::write_together(std::span<Job*> batch) {
   if (checkpoints_.due(connection.log_pages())) std::ignore = connection.checkpoint();
 }
 
-int Engine::checkpoint_beside() noexcept {
+int Executor::checkpoint_beside() noexcept {
   const Traffic::Inside inside{traffic_};
   try {
     if (!checkpointer_) checkpointer_ = open(Connection::Mode::relaxed);
@@ -202,7 +202,7 @@ int Engine::checkpoint_beside() noexcept {
   }
 }
 
-void Engine::begin(Connection& connection, AtGate& gate) {
+void Executor::begin(Connection& connection, AtGate& gate) {
   const std::int64_t now = coarse_clock_ns();
   if (!side_->crowded(now)) {
     if (connection.try_begin_write()) return;
@@ -214,7 +214,7 @@ void Engine::begin(Connection& connection, AtGate& gate) {
   connection.begin_write();
 }
 
-void Engine::perform(Connection& connection, Job& job) {
+void Executor::perform(Connection& connection, Job& job) {
   const Txn& txn = *job.txn;
   Outcome& outcome = job.outcome;
   outcome = {};
@@ -230,7 +230,7 @@ void Engine::perform(Connection& connection, Job& job) {
   take_reads(connection, txn, self, outcome);
 }
 
-void Engine::change(Connection& connection, const Write& write, Revision revision) {
+void Executor::change(Connection& connection, const Write& write, Revision revision) {
   switch (write.kind) {
     case Write::Kind::put: connection.put(write.key, write.value, revision); break;
     case Write::Kind::remove: connection.remove(write.key); break;
@@ -243,7 +243,7 @@ void Engine::change(Connection& connection, const Write& write, Revision revisio
   touch(write.key, revision.value);
 }
 
-void Engine::touch(std::string_view key, std::uint64_t revision) {
+void Executor::touch(std::string_view key, std::uint64_t revision) {
   side_->log().add(key, revision);
   for (const std::size_t index : {bucket_of(key), family_of(key), every_key}) {
     side_->bucket(index).revision.store(revision);
@@ -252,19 +252,19 @@ void Engine::touch(std::string_view key, std::uint64_t revision) {
 }
 
 // Up to this batch's last revision: the next writer may have begun already.
-void Engine::settle() noexcept {
+void Executor::settle() noexcept {
   side_->settle(given_);
   for (const std::uint32_t index : touched_) {
     if (side_->bucket(index).bits.load() != 0) ring(index);
   }
 }
 
-void Engine::own_doorbell(std::size_t slot, Look look) {
+void Executor::own_doorbell(std::size_t slot, Look look) {
   own_look_ = std::move(look);
   own_slot_.store(slot);
 }
 
-void Engine::ring(std::size_t bucket) noexcept {
+void Executor::ring(std::size_t bucket) noexcept {
   const std::uint64_t summary = std::uint64_t{1} << bucket % 64;
   const std::size_t own = own_slot_.load();
   std::uint64_t bits = side_->bucket(bucket).bits.exchange(0);
@@ -280,7 +280,7 @@ void Engine::ring(std::size_t bucket) noexcept {
   }
 }
 
-Outcome Engine::read(const Txn& txn) {
+Outcome Executor::read(const Txn& txn) {
   const Traffic::Inside inside{traffic_};
   std::unique_ptr<Connection> connection = borrow();
   Outcome outcome;
@@ -299,14 +299,14 @@ Outcome Engine::read(const Txn& txn) {
   return outcome;
 }
 
-void Engine::sync() {
+void Executor::sync() {
   const Traffic::Inside inside{traffic_};
   std::unique_ptr<Connection> connection = borrow();
   connection->sync_log();
   give_back(std::move(connection));
 }
 
-std::string Engine::ask(const char* sql) {
+std::string Executor::ask(const char* sql) {
   const Traffic::Inside inside{traffic_};
   std::unique_ptr<Connection> connection = borrow();
   std::string answer = connection->ask(sql);
@@ -314,7 +314,7 @@ std::string Engine::ask(const char* sql) {
   return answer;
 }
 
-std::unique_ptr<Connection> Engine::borrow() {
+std::unique_ptr<Connection> Executor::borrow() {
   throw_if_replaced();
   {
     const base::Mutex::Scoped lock{pool_mutex_};
@@ -327,12 +327,12 @@ std::unique_ptr<Connection> Engine::borrow() {
   return open(Connection::Mode::relaxed);
 }
 
-void Engine::give_back(std::unique_ptr<Connection> connection) {
+void Executor::give_back(std::unique_ptr<Connection> connection) {
   const base::Mutex::Scoped lock{pool_mutex_};
   if (pool_.size() < most_idle_readers) pool_.push_back(std::move(connection));
 }
 
-void Engine::before_fork() noexcept {
+void Executor::before_fork() noexcept {
   traffic_.pause();
   writer_.reset();
   checkpointer_.reset();
@@ -340,6 +340,6 @@ void Engine::before_fork() noexcept {
   pool_.clear();
 }
 
-void Engine::after_fork_in_parent() noexcept { traffic_.resume(); }
+void Executor::after_fork_in_parent() noexcept { traffic_.resume(); }
 
 }  // namespace tenure::sqlite

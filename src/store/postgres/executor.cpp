@@ -1,4 +1,4 @@
-#include "store/postgres/engine.hpp"
+#include "store/postgres/executor.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -63,7 +63,7 @@ std::string advice(const Failed& failed) {
 
 }  // namespace
 
-Engine::Engine(Target target)
+Executor::Executor(Target target)
     : target_(std::make_shared<const Target>(std::move(target))),
       look_{.name = "tenure_look",
             .sql = target_->in_schema("SELECT * FROM @.look(" + numbered(1, 10) + ')')},
@@ -90,9 +90,9 @@ Engine::Engine(Target target)
   }
 }
 
-std::string Engine::channel() const { return "tenure " + std::to_string(schema_number_); }
+std::string Executor::channel() const { return "tenure " + std::to_string(schema_number_); }
 
-std::unique_ptr<Connection> Engine::connect(std::chrono::milliseconds limit) {
+std::unique_ptr<Connection> Executor::connect(std::chrono::milliseconds limit) {
   const std::int64_t until = boot_ns() + std::chrono::nanoseconds{limit}.count();
   base::Backoff backoff{first_pause, longest_pause};
   for (;;) {
@@ -112,14 +112,14 @@ std::unique_ptr<Connection> Engine::connect(std::chrono::milliseconds limit) {
   }
 }
 
-void Engine::doubt() {
+void Executor::doubt() {
   const Lock lock{mutex_};
   doubt_ = true;
 }
 
 // --- the pool
 
-std::unique_ptr<Connection> Engine::borrow() {
+std::unique_ptr<Connection> Executor::borrow() {
   {
     Lock lock{mutex_};
     while (idle_.empty() && out_ >= max_connections) returned_.wait(lock);
@@ -143,7 +143,7 @@ std::unique_ptr<Connection> Engine::borrow() {
 
 // A server that has crashed has ended them. A process that has no other connection yet, and asks
 // for nothing but its first renewal, notices nowhere else.
-void Engine::drop_stale() {
+void Executor::drop_stale() {
   const Lock lock{mutex_};
   const std::size_t stale = std::erase_if(idle_, [](const auto& one) { return one->stale(); });
   doubt_ = doubt_ || stale > 0;
@@ -151,7 +151,7 @@ void Engine::drop_stale() {
 
 // What has broken one has probably broken the idle ones too. Some breaks show only by a silence,
 // and the next callers must not have to wait for that one after the other.
-void Engine::give_back(std::unique_ptr<Connection> connection) {
+void Executor::give_back(std::unique_ptr<Connection> connection) {
   std::vector<std::unique_ptr<Connection>> suspects;
   const Lock lock{mutex_};
   if (out_ > 0) --out_;
@@ -165,12 +165,12 @@ void Engine::give_back(std::unique_ptr<Connection> connection) {
 }
 
 // A connection goes back into the pool unless it broke.
-class Engine::Borrowed {
+class Executor::Borrowed {
  public:
-  explicit Borrowed(Engine& engine) : engine_(engine), connection_(engine.borrow()) {}
+  explicit Borrowed(Executor& executor) : executor_(executor), connection_(executor.borrow()) {}
   Borrowed(const Borrowed&) = delete;
   Borrowed& operator=(const Borrowed&) = delete;
-  ~Borrowed() { engine_.give_back(std::move(connection_)); }
+  ~Borrowed() { executor_.give_back(std::move(connection_)); }
   Connection& operator*() { return *connection_; }
   Connection* operator->() { return connection_.get(); }
   void drop() { connection_.reset(); }
@@ -179,14 +179,14 @@ class Engine::Borrowed {
   }
 
  private:
-  Engine& engine_;
+  Executor& executor_;
   std::unique_ptr<Connection> connection_;
 };
 
 // --- calls
 
 template <typename Call>
-auto Engine::perform(bool again, const Call& call) {
+auto Executor::perform(bool again, const Call& call) {
   int conflicts = 0;
   for (const std::int64_t until = boot_ns() + std::chrono::nanoseconds{patience}.count();;) {
     Lost lost;
@@ -213,14 +213,14 @@ auto Engine::perform(bool again, const Call& call) {
   }
 }
 
-Result Engine::call(const Statement& statement, const Params& params, bool again) {
+Result Executor::call(const Statement& statement, const Params& params, bool again) {
   return perform(again, [&](Connection& connection, const Patience& how) {
     return connection.call(statement, params, how);
   });
 }
 
 // Of one that is not made again.
-void Engine::throw_for(const Failed& failed) {
+void Executor::throw_for(const Failed& failed) {
   if (!is_cut_off(failed)) throw StoreError(failed.what() + advice(failed));
   throw StoreError(
       std::string{failed.what()} +
@@ -228,11 +228,11 @@ void Engine::throw_for(const Failed& failed) {
       true);
 }
 
-Result Engine::ask(const Statement& statement, const Params& params) {
+Result Executor::ask(const Statement& statement, const Params& params) {
   return call(statement, params, true);
 }
 
-Result Engine::ask(const std::string& sql) {
+Result Executor::ask(const std::string& sql) {
   Borrowed connection{*this};
   try {
     return connection->execute(sql);
@@ -243,24 +243,25 @@ Result Engine::ask(const std::string& sql) {
 }
 
 // Who made the last two revisions is likely to make the next.
-class Engine::Writing {
+class Executor::Writing {
  public:
-  explicit Writing(Engine& engine) : engine_(engine), first_(engine_.writing_.fetch_add(1) == 0) {}
+  explicit Writing(Executor& executor)
+      : executor_(executor), first_(executor_.writing_.fetch_add(1) == 0) {}
   Writing(const Writing&) = delete;
   Writing& operator=(const Writing&) = delete;
-  ~Writing() { engine_.writing_.fetch_sub(1); }
-  [[nodiscard]] bool alone() const { return first_ && engine_.alone_.load(); }
+  ~Writing() { executor_.writing_.fetch_sub(1); }
+  [[nodiscard]] bool alone() const { return first_ && executor_.alone_.load(); }
   // `on`: the newest revision before.
   void made(Revision on, Revision revision) {
-    engine_.alone_.store(engine_.written_.exchange(revision.value) == on.value);
+    executor_.alone_.store(executor_.written_.exchange(revision.value) == on.value);
   }
 
  private:
-  Engine& engine_;
+  Executor& executor_;
   const bool first_;
 };
 
-Answer Engine::make(const Txn& txn, bool alone) {
+Answer Executor::make(const Txn& txn, bool alone) {
   if (!pooled()) {
     const std::optional<Revision> own = alone ? foreseen(txn) : std::nullopt;
     if (auto batch = batches_->batch_of(txn, own)) {
@@ -280,7 +281,7 @@ Answer Engine::make(const Txn& txn, bool alone) {
                    }));
 }
 
-std::optional<Revision> Engine::foreseen(const Txn& txn) {
+std::optional<Revision> Executor::foreseen(const Txn& txn) {
   if (txn.guards.size() != 1 || txn.writes.front().kind != Write::Kind::append) {
     return std::nullopt;
   }
@@ -293,7 +294,7 @@ std::optional<Revision> Engine::foreseen(const Txn& txn) {
 // Every revision is one more than the last, so a process that made this one knows which one it was
 // made on. Behind a first revision of an epoch that is wrong, and the head that it names is
 // nobody's.
-void Engine::own(const Txn& txn, const Answer& answer) {
+void Executor::own(const Txn& txn, const Answer& answer) {
   if (!answer.outcome.committed) return;
   const Revision revision = answer.outcome.revision;
   stores::SoleWriter<Head>::Commit commit{.head = {revision},
@@ -306,7 +307,7 @@ void Engine::own(const Txn& txn, const Answer& answer) {
   own_.moved(commit);
 }
 
-Outcome Engine::apply(const Txn& txn) {
+Outcome Executor::apply(const Txn& txn) {
   check_size(txn);
   decide_fates(patience);
   const std::int64_t sent = boot_ns();
@@ -323,7 +324,7 @@ Outcome Engine::apply(const Txn& txn) {
   return std::move(answer.outcome);
 }
 
-void Engine::apply_all(std::span<stores::Posting> postings) {
+void Executor::apply_all(std::span<stores::Posting> postings) {
   std::size_t size = 0;
   const auto fits = [&size](const Txn& txn) {
     for (const Write& write : txn.writes) size += write.key.size() + write.value.size();
@@ -340,7 +341,7 @@ void Engine::apply_all(std::span<stores::Posting> postings) {
 
 // What the server can't do for one it can't do for those behind it either, and each would wait for
 // it as long: they get the same error.
-void Engine::apply_each(std::span<stores::Posting> postings) {
+void Executor::apply_each(std::span<stores::Posting> postings) {
   std::exception_ptr failed;
   for (stores::Posting& one : postings) {
     one.error = failed;
@@ -357,7 +358,7 @@ void Engine::apply_each(std::span<stores::Posting> postings) {
 }
 
 // False: nothing was written, and each is to be made by itself, so that it gets its own error.
-bool Engine::apply_together(std::span<stores::Posting> postings) {
+bool Executor::apply_together(std::span<stores::Posting> postings) {
   try {
     for (const stores::Posting& one : postings) check_size(one.txn);
     decide_fates(patience);
@@ -385,7 +386,7 @@ bool Engine::apply_together(std::span<stores::Posting> postings) {
   }
 }
 
-void Engine::made_together(std::span<stores::Posting> postings, const Result& result) {
+void Executor::made_together(std::span<stores::Posting> postings, const Result& result) {
   Revision newest{static_cast<std::uint64_t>(result.number(0, 0))};
   stores::SoleWriter<Head>::Commit commit{.head = {}, .on = newest};
   const auto revisions = elements_in(result.bytes(0, 2));
@@ -404,20 +405,20 @@ void Engine::made_together(std::span<stores::Posting> postings, const Result& re
   own_.moved(commit);
 }
 
-void Engine::flush() {
+void Executor::flush() {
   std::ignore = perform(true, [&](Connection& connection, const Patience& /*how*/) {
     return connection.execute(flush_sql);
   });
 }
 
-Instant Engine::now() {
+Instant Executor::now() {
   if (!clock_.fresh(clock_lasts)) std::ignore = apply({});
   return clock_.now();
 }
 
 // --- removes that may have been lost
 
-void Engine::remember(const Txn& txn, const Outcome& outcome) {
+void Executor::remember(const Txn& txn, const Outcome& outcome) {
   if (is_durable(txn)) {
     forget_removed(outcome.revision);
     return;
@@ -430,12 +431,12 @@ void Engine::remember(const Txn& txn, const Outcome& outcome) {
 }
 
 // Something durable followed: the log is written in order, and so are revisions.
-void Engine::forget_removed(Revision before) {
+void Executor::forget_removed(Revision before) {
   const Lock lock{mutex_};
   while (!removed_.empty() && removed_.front().revision < before.value) removed_.pop_front();
 }
 
-void Engine::remove_again(Connection& connection) {
+void Executor::remove_again(Connection& connection) {
   std::vector<Removed> all;
   {
     const Lock lock{mutex_};

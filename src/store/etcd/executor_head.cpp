@@ -2,13 +2,13 @@
 #include <algorithm>
 #include <tuple>
 
-#include "store/etcd/engine.hpp"
+#include "store/etcd/executor.hpp"
 #include "store/etcd/numbers.hpp"
 #include "store/etcd/plan.hpp"
 
 namespace tenure::etcd {
 
-Engine::Where Engine::where() {
+Executor::Where Executor::where() {
   pb::RangeRequest request;
   request.set_key(layout_.head());
   request.set_range_end(layout_.tail_end());
@@ -24,14 +24,14 @@ Engine::Where Engine::where() {
 }
 
 // NOLINTNEXTLINE(bugprone-easily-swappable-parameters)
-void Engine::see(std::int64_t by_etcd, std::int64_t asked_ns) noexcept {
+void Executor::see(std::int64_t by_etcd, std::int64_t asked_ns) noexcept {
   std::int64_t old = by_etcd_.load(std::memory_order_relaxed);
   while (old < by_etcd && !by_etcd_.compare_exchange_weak(old, by_etcd)) {
   }
   if (old <= by_etcd) seen_ns_.store(asked_ns, std::memory_order_relaxed);
 }
 
-void Engine::make_head() {
+void Executor::make_head() {
   pb::TxnRequest request;
   pb::Compare* const absent = request.add_compare();
   absent->set_target(pb::Compare::CREATE);
@@ -45,7 +45,7 @@ void Engine::make_head() {
   client_.txn(request, response, false);  // Twice is as good as once.
 }
 
-std::int64_t Engine::pass(std::uint64_t last) {
+std::int64_t Executor::pass(std::uint64_t last) {
   own_.forget();
   for (;;) {
     const Revision beyond{std::max(clock_.propose(), (last / apart + 1) * apart)};
@@ -71,7 +71,7 @@ std::int64_t Engine::pass(std::uint64_t last) {
   }
 }
 
-Place Engine::place_at(std::int64_t by_etcd) {
+Place Executor::place_at(std::int64_t by_etcd) {
   pb::RangeRequest request;
   request.set_key(layout_.head());
   request.set_range_end(layout_.tail_end());
@@ -81,20 +81,20 @@ Place Engine::place_at(std::int64_t by_etcd) {
   return parse_place(layout_, response).value_or(Place{});
 }
 
-void Engine::leave_open(std::uint64_t last) noexcept {
+void Executor::leave_open(std::uint64_t last) noexcept {
   std::uint64_t old = open_.load();
   while (old < last && !open_.compare_exchange_weak(old, last)) {
   }
 }
 
-void Engine::close_open() {
+void Executor::close_open() {
   std::uint64_t last = open_.load();
   if (last == 0) return;
   std::ignore = pass(last);
   open_.compare_exchange_strong(last, 0);
 }
 
-Engine::Life Engine::look_at_mark(std::string_view id) {
+Executor::Life Executor::look_at_mark(std::string_view id) {
   pb::RangeRequest request;
   request.set_key(layout_.mark(id));
   request.set_keys_only(true);
@@ -103,7 +103,7 @@ Engine::Life Engine::look_at_mark(std::string_view id) {
   return {.alive = !response.kvs().empty(), .at = response.header().revision()};
 }
 
-Engine::Counts Engine::counts() const noexcept {
+Executor::Counts Executor::counts() const noexcept {
   return {.commits = commits_.load(),
           .round_trips = round_trips_.load(),
           .outrun = outrun_.load(),
