@@ -104,7 +104,7 @@ void Stage::tell(std::size_t actor, std::function<void()> cue) {
     mailboxes_[actor].cues.push_back(std::move(cue));
   }
   cue_came_.notify_all();
-  settle();
+  print_when_idle();
 }
 
 void Stage::asks(std::size_t actor, Claim claim) {
@@ -128,7 +128,7 @@ void Stage::is_evicted(std::size_t actor) {
   // The holder is told before the next one gets in.
   note({.at = Clock::now(), .actor = actor, .state = State::idle, .word = "evicted", .note = {}});
   space_.evict(token);
-  settle();
+  print_when_idle();
 }
 
 bool Stage::waits(std::string_view owner) const {
@@ -137,7 +137,7 @@ bool Stage::waits(std::string_view owner) const {
   });
 }
 
-void Stage::settle() {
+void Stage::print_when_idle() {
   for (std::size_t i = 0; i < actors_.size();) {
     const auto at_rest = [&] {
       const std::scoped_lock lock{mutex_};

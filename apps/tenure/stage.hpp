@@ -81,7 +81,7 @@ class Stage {
   void ask(std::size_t actor, const Claim& claim);
   void note(Event event);
   [[nodiscard]] bool waits(std::string_view owner) const;
-  void settle();
+  void print_when_idle();
   [[nodiscard]] static Looks looks(State state);
   void print(const Event& event);
 

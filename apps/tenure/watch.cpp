@@ -28,8 +28,8 @@
 namespace tenure::cli {
 namespace {
 
-constexpr int refresh_ms = 1000;  // Ages go on although nothing changes.
-constexpr int settle_ms = 100;    // At most so often, however much changes.
+constexpr int refresh_ms = 1000;      // Ages go on although nothing changes.
+constexpr int min_interval_ms = 100;  // At most so often, however much changes.
 
 // Takes the screen over, and gives it back as it was.
 class Screen {
@@ -99,7 +99,7 @@ class Watching {
   int run() {
     while (!over_) {
       show();
-      wait(settle_ms, false);
+      wait(min_interval_ms, false);
       if (!over_) wait(refresh_ms, true);
     }
     return status_;

@@ -25,7 +25,7 @@ namespace tenure::bench::stored {
 namespace {
 
 constexpr std::size_t megabyte = std::size_t{1} << 20U;
-constexpr std::chrono::milliseconds settle{3};  // The waiter is in its queue, and asleep.
+constexpr std::chrono::milliseconds time_to_block{3};  // The waiter is in its queue, and asleep.
 
 struct Size {
   std::string_view name;
@@ -78,7 +78,7 @@ class Arena {
     Child holder = holder_of(kind_, meeting_, placement_.core_of(0), bytes_);
     holder.hear();
     waiter_.tell({});
-    std::this_thread::sleep_for(settle);
+    std::this_thread::sleep_for(time_to_block);
     const double killed = now();
     holder.kill();
     const double granted = waiter_.hear().at(0);

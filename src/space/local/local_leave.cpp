@@ -176,15 +176,15 @@ void LocalSpace::advance(DueList& due, ShardSet held, Aftermath& after) noexcept
   while (!due.empty()) {
     Entry& ticket = due.pop();
     if ((needs(ticket, held) & ~held) == 0) {
-      settle(ticket, after.granted);
+      grant_or_queue(ticket, after.granted);
     } else {
       ticket.phase.store(Phase::advancing, std::memory_order_release);
-      after.unsettled.push(ticket);
+      after.unjudged.push(ticket);
     }
   }
 }
 
-void LocalSpace::settle(Entry& ticket, DueList& granted) noexcept {
+void LocalSpace::grant_or_queue(Entry& ticket, DueList& granted) noexcept {
   if (queue_if_blocked(ticket)) return;
   ticket.since.store(now_coarse(), std::memory_order_relaxed);
   if (ticket.waiter->decide()) {
@@ -200,8 +200,8 @@ void LocalSpace::finish(Aftermath& after) noexcept {
     if (remaining_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
     return;
   }
-  while (!after.unsettled.empty()) {
-    Entry& ticket = after.unsettled.pop();
+  while (!after.unjudged.empty()) {
+    Entry& ticket = after.unjudged.pop();
     ShardSet set = ticket.shards;
     for (;;) {
       lock(set);
@@ -210,7 +210,7 @@ void LocalSpace::finish(Aftermath& after) noexcept {
       unlock(set);
       set |= needed;
     }
-    settle(ticket, after.granted);
+    grant_or_queue(ticket, after.granted);
     unlock(set);
   }
   // From here on the space may be gone: those who are told may be the last.

@@ -81,11 +81,11 @@ class LocalSpace final : public detail::Backend {
   // What a call has set in motion, and finishes when it holds no lock: tickets that must be judged
   // under other locks, and tickets whose waiters must be told.
   struct Aftermath {
-    DueList unsettled;
+    DueList unjudged;
     DueList granted;
     bool leaving = false;  // The space was abandoned; whoever leaves it last deletes it.
     [[nodiscard]] bool empty() const noexcept {
-      return unsettled.empty() && granted.empty() && !leaving;
+      return unjudged.empty() && granted.empty() && !leaving;
     }
   };
   struct Place {
@@ -162,7 +162,7 @@ class LocalSpace final : public detail::Backend {
                                   std::uint64_t number) const noexcept;
   static void queue(Entry& ticket, Entry& entry, Place place) noexcept;
   bool queue_if_blocked(Entry& ticket) noexcept;
-  void settle(Entry& ticket, DueList& granted) noexcept;
+  void grant_or_queue(Entry& ticket, DueList& granted) noexcept;
   void advance(DueList& due, ShardSet held, Aftermath& after) noexcept;
 
   // Leaving.

@@ -70,7 +70,7 @@ class Executor::Attempt {
       executor_.client_.txn(request, response, plan.writes());
     } catch (const StoreError& error) {
       if (!error.unknown()) throw;
-      const std::optional<std::int64_t> made_at = settle(proposal, since, error);
+      const std::optional<std::int64_t> made_at = resolve_unknown_commit(proposal, since, error);
       return made_at ? found(plan, proposal, *made_at) : std::nullopt;
     }
     if (plan.writes()) took(boot_ns() - sent);
@@ -128,8 +128,8 @@ class Executor::Attempt {
   // No answer came. Once the head has passed all that was proposed, the step was made before that
   // or never will be; and what head and tail were in between says which: at which of etcd's
   // revisions; nothing: never.
-  std::optional<std::int64_t> settle(const Plan::Proposal& proposal, std::int64_t since,
-                                     const StoreError& why) {
+  std::optional<std::int64_t> resolve_unknown_commit(const Plan::Proposal& proposal,
+                                                     std::int64_t since, const StoreError& why) {
     std::optional<std::int64_t> made_at;
     bool known = false;
     try {
@@ -153,7 +153,8 @@ class Executor::Attempt {
     return made_at;
   }
 
-  // It was made, as settle() found out; head, tail and reads are taken as they were then.
+  // The transaction was made, as resolve_unknown_commit() found: reads the head, the tail and the
+  // ranges as they were then.
   std::optional<Outcome> found(const Plan& plan, const Plan::Proposal& proposal,
                                std::int64_t made_at) {
     Plan::Result result;

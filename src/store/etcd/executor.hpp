@@ -86,8 +86,8 @@ class Executor {
   [[nodiscard]] std::int64_t pass(std::uint64_t last);
   // As they were at a revision of etcd's at which one of both was put.
   [[nodiscard]] Place place_at(std::int64_t by_etcd);
-  // What was proposed up to there may still be made: whatever this process does next comes after
-  // that is settled.
+  // Transactions proposed up to `last` may still commit: the next apply of this process first makes
+  // sure that they can not.
   void leave_open(std::uint64_t last) noexcept;
   void close_open();
   // As of when it was asked: an answer may have been on its way for long.

@@ -177,17 +177,17 @@ void Executor::write_together(std::span<Job*> batch) {
   }
   // Whoever wrote before, or died at it, is decided by now.
   given_ = header.last.load();
-  if (header.settled.load() != given_) header.settled.store(given_);
+  if (header.decided.load() != given_) header.decided.store(given_);
   try {
     const Transaction transaction{connection};
     touched_.clear();
     for (Job* job : batch) perform(connection, *job);
     connection.commit();
   } catch (...) {
-    settle();
+    announce_decided();
     throw;
   }
-  settle();
+  announce_decided();
   // Still at the gate: the log begins anew only if nobody writes between this and the next one.
   if (checkpoints_.due(connection.log_pages())) std::ignore = connection.checkpoint();
 }
@@ -252,8 +252,8 @@ void Executor::touch(std::string_view key, std::uint64_t revision) {
 }
 
 // Up to this batch's last revision: the next writer may have begun already.
-void Executor::settle() noexcept {
-  side_->settle(given_);
+void Executor::announce_decided() noexcept {
+  side_->raise_decided(given_);
   for (const std::uint32_t index : touched_) {
     if (side_->bucket(index).bits.load() != 0) ring(index);
   }
@@ -285,7 +285,7 @@ Outcome Executor::read(const Txn& txn) {
   std::unique_ptr<Connection> connection = borrow();
   Outcome outcome;
   // Before the snapshot, so that it has everything up to this revision.
-  outcome.revision.value = side_->header().settled.load();
+  outcome.revision.value = side_->header().decided.load();
   {
     const Transaction transaction{*connection};
     // One statement is a transaction of its own.

@@ -1,7 +1,7 @@
 // executor.hpp: how the files of a store are read and written: connections, the gate, revisions, and
 // the bells that a commit rings.
 //
-//   a batch   BEGIN IMMEDIATE - each apply, with its revision - COMMIT - settle, ring
+//   a batch   BEGIN IMMEDIATE - each apply, with its revision - COMMIT - raise `decided`, ring
 //
 // SQLite's own lock keeps writers apart, but it is no queue: it is polled, and starves. So whoever
 // meets another writer says that there is a crowd, and while that was not long ago all queue at the
@@ -10,8 +10,8 @@
 // Invariants
 //   1. An apply's revision is counted inside the write transaction, before its first write.
 //   2. Before COMMIT every bucket of a written key has the revision; after it, or after the
-//      rollback, `settled` passes it, then the bells ring. A process that dies in between leaves
-//      buckets ahead of `settled`: the watchers' check of once a second finds those.
+//      rollback, `decided` passes it, then the bells ring. A process that dies in between leaves
+//      buckets ahead of `decided`: the watchers' check of once a second finds those.
 //   3. A batch that fails is rolled back, and its applies are made one by one: one that can't be
 //      done fails alone.
 //
@@ -81,7 +81,7 @@ class Executor final : public ForkAware {
   void touch(std::string_view key, std::uint64_t revision);
   void begin(Connection& connection, AtGate& gate);
   int checkpoint_beside() noexcept;
-  void settle() noexcept;
+  void announce_decided() noexcept;
   void ring(std::size_t bucket) noexcept;
   void check_intact_sometimes();
   void throw_if_replaced() const;

@@ -70,7 +70,7 @@ std::vector<Store::Fact> SqliteStore::facts() {
   check_forked();
   Executor& executor = *parts_->executor;
   const Header& header = executor.side().header();
-  const std::uint64_t revision = header.settled.load();
+  const std::uint64_t revision = header.decided.load();
   const auto offset = std::chrono::duration_cast<std::chrono::milliseconds>(
       now().time_since_epoch() - std::chrono::nanoseconds{wall_clock_ns()});
   Txn sessions;

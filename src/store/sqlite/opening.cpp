@@ -77,7 +77,7 @@ void write_epoch(Connection& full, SideFile& side, Record record) {
   full.begin_write();
   side.header().base.store(record.base);
   side.header().last.store(record.epoch << count_bits);
-  side.header().settled.store(record.epoch << count_bits);
+  side.header().decided.store(record.epoch << count_bits);
   full.rollback();
 }
 
@@ -143,14 +143,14 @@ void remove_dead(Connection& database, const SideFile& side) {
     const std::uint64_t revision = side.header().last.fetch_add(1) + 1;
     for (std::size_t i = 0; i < buckets; ++i) side.bucket(i).revision.store(revision);
     database.commit();
-    side.settle(revision);
+    side.raise_decided(revision);
   } catch (...) {
     database.rollback();
     throw;
   }
 }
 
-void settle_epoch(const Opened& opened, const SqliteOptions& options) {
+void raise_epoch_if_needed(const Opened& opened, const SqliteOptions& options) {
   const std::string boot = options.boot ? *options.boot : stores::boot_id();
   SideFile& side = *opened.side;
   Connection& database = *opened.full;
@@ -242,7 +242,7 @@ Opened open_files(const std::filesystem::path& path, const SqliteOptions& option
     if (found.empty) make_schema(*opened.full);
     use_log(*opened.full, opened.place);
     opened.file = file_id(found.path).value_or(FileId{});
-    settle_epoch(opened, options);
+    raise_epoch_if_needed(opened, options);
   } catch (...) {
     opened.full.reset();
     if (made) ::unlink(found.path.c_str());

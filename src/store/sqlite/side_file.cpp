@@ -245,10 +245,10 @@ void SideFile::enter_gate() {
   if (error != 0) refuse(path_, "can't be locked for writing: " + text_of(error));
 }
 
-void SideFile::settle(std::uint64_t revision) const noexcept {
-  std::atomic<std::uint64_t>& settled = header().settled;
-  std::uint64_t before = settled.load();
-  while (before < revision && !settled.compare_exchange_weak(before, revision)) {
+void SideFile::raise_decided(std::uint64_t revision) const noexcept {
+  std::atomic<std::uint64_t>& decided = header().decided;
+  std::uint64_t before = decided.load();
+  while (before < revision && !decided.compare_exchange_weak(before, revision)) {
   }
 }
 

@@ -13,11 +13,11 @@
 //
 // Invariants
 //   1. `last` only goes up, and is raised inside a write transaction before the revision is used.
-//   2. Every revision up to `settled` is in the database or never will be.
+//   2. Every revision up to `decided` is in the database or never will be.
 //   3. A bucket's revision is that of the last apply that wrote one of its keys, committed or not.
 //
 // Memory order: sequentially consistent throughout. A watcher sets its bit, then looks at
-// `settled`; a writer raises `settled`, then looks at the bits: one of the two sees the other.
+// `decided`; a writer raises `decided`, then looks at the bits: one of the two sees the other.
 //
 // Thread safety: all of it.
 #pragma once
@@ -62,7 +62,7 @@ struct Header {
   std::uint32_t version;
   std::array<char, 32> identity;       // Random, hexadecimal: which side file this is.
   std::atomic<std::uint64_t> last;     // The last revision that was given out.
-  std::atomic<std::uint64_t> settled;  // The last one that is known to be decided.
+  std::atomic<std::uint64_t> decided;  // The last revision whose fate is known.
   std::atomic<std::int64_t> base;      // The store's clock minus CLOCK_BOOTTIME, ns.
   std::atomic<std::int64_t>
       crowded;  // Until when writers queue at the gate: coarse CLOCK_MONOTONIC, ns.
@@ -135,7 +135,7 @@ class SideFile {
   [[nodiscard]] const std::shared_ptr<Descriptor>& probe() const noexcept { return probe_; }
 
   // Everything up to this revision is decided. Others may have got further.
-  void settle(std::uint64_t revision) const noexcept;
+  void raise_decided(std::uint64_t revision) const noexcept;
 
   // Where writers queue, nearly first come, first served, across all processes. One thread of a
   // process at a time.

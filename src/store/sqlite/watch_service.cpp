@@ -102,8 +102,8 @@ void Watches::rung_here(std::size_t bucket) noexcept {
 void Watches::read_log() {
   const SideFile& side = executor_->side();
   const WriteLog& log = side.log();
-  // In this order: each revision up to `settled` is in the log by then.
-  const std::uint64_t settled = side.header().settled.load();
+  // In this order: each revision up to `decided` is in the log by then.
+  const std::uint64_t decided = side.header().decided.load();
   const std::uint64_t count = log.count();
   const bool doubted = doubted_ > seen_;
   bool complete = true;
@@ -114,16 +114,16 @@ void Watches::read_log() {
       log_read_ = std::max(log_read_, log.count() - (WriteLog::slots / 2)) - 1;
       continue;
     }
-    if (entry->revision > settled) break;
+    if (entry->revision > decided) break;
     complete = complete && entry->whole && entry->revision <= seen_ + 1;
     seen_ = std::max(seen_, entry->revision);
     if (entry->whole) table_.changed(entry->key, Revision{entry->revision});
   }
-  complete = complete && settled <= seen_;
-  seen_ = std::max(seen_, settled);
+  complete = complete && decided <= seen_;
+  seen_ = std::max(seen_, decided);
   if (!complete) doubted_ = side.header().last.load();
   if (!complete || doubted) {
-    table_.due_if([&](const WatchFor& what) { return written_in_buckets(what, 0, settled); });
+    table_.due_if([&](const WatchFor& what) { return written_in_buckets(what, 0, decided); });
   }
 }
 
@@ -140,22 +140,22 @@ void Watches::check_all() {
     for (const auto& [bucket, count] : group) arm_bucket(bucket);
   }
   read_log();
-  check_unsettled();
+  check_undecided();
   for (const std::string& session : table_.sessions()) {
     const auto byte = session_byte(session);
     if (!byte || !write_locked(executor_->side().probe()->get(), *byte)) table_.died(session);
   }
 }
 
-// Of what the last check found unsettled already the writer is dead, or its disk slow. Where it has
-// committed, nobody else may ever settle it.
-void Watches::check_unsettled() {
+// Of what the last check found undecided already the writer is dead, or its disk slow. Where it has
+// committed, no other process may ever raise `decided` past it.
+void Watches::check_undecided() {
   const SideFile& side = executor_->side();
   const std::uint64_t last = side.header().last.load();
-  const std::uint64_t suspect = std::exchange(unsettled_, last);
-  const std::uint64_t settled = side.header().settled.load();
-  if (suspect <= settled) return;
-  table_.due_if([&](const WatchFor& what) { return written_in_buckets(what, settled, suspect); });
+  const std::uint64_t suspect = std::exchange(undecided_, last);
+  const std::uint64_t decided = side.header().decided.load();
+  if (suspect <= decided) return;
+  table_.due_if([&](const WatchFor& what) { return written_in_buckets(what, decided, suspect); });
 }
 
 // Stop callbacks are the program's own code: they get a thread, and hold up nobody's notices.

@@ -58,7 +58,7 @@ std::unique_ptr<Watch> Watches::add(const WatchFor& what, Store::Notice notice,
   const auto id = table_.add(what, std::move(notice));
   if (on_armed_) on_armed_();
   // After its bits are set, or a commit in between would not ring. A commit that is under way may
-  // stand in a bucket for an earlier one that is settled: the log has both.
+  // stand in a bucket for an earlier one that is decided: the log has both.
   const bool written = written_in_buckets(what, 0, this_apply.value);
   const bool now =
       lost_ || (written && in_log(what)) || (what.until && *what.until <= executor_->now());
@@ -108,16 +108,16 @@ bool Watches::written_in_buckets(const WatchFor& what, std::uint64_t after,
 }
 
 // Whether a key of a range was written after `after`, as far as the log goes back; true if it does
-// not go back so far. What is not settled rings later.
+// not go back so far. What is not decided rings later.
 bool Watches::in_log(const WatchFor& what) const {
   const SideFile& side = executor_->side();
-  const std::uint64_t settled = side.header().settled.load();
+  const std::uint64_t decided = side.header().decided.load();
   const std::uint64_t after = what.after.value;
-  std::uint64_t next = settled + 1;  // Revisions from here on are accounted for.
+  std::uint64_t next = decided + 1;  // Revisions from here on are accounted for.
   for (std::uint64_t index = side.log().count(); index > 0;) {
     const auto entry = side.log().at(--index);
     if (!entry) return true;
-    if (entry->revision > settled) continue;
+    if (entry->revision > decided) continue;
     if (entry->revision <= after) return next > after + 1;
     if (entry->revision + 1 < next || !entry->whole) return true;
     next = entry->revision;

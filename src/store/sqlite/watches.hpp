@@ -4,11 +4,11 @@
 // A watch of one key hangs on the bucket of its hash, a wider one on the buckets of first bytes, or
 // on the one of all keys: those decide which processes a commit rings. A process that is rung reads
 // the log of written keys from where it was, and tells the watches of those keys. An entry of the
-// log counts once its revision is settled: until then the commit is under way, and rings.
+// log counts once its revision is decided: until then the commit is under way, and rings.
 //
 // Where the log does not have it all (it was overwritten, a key is too long, another version of
 // Tenure writes), buckets decide as well: a watch is due when a bucket of its has a revision r with
-// after < r <= settled. Other keys of the bucket then cost a notice for no reason. Nothing is read
+// after < r <= decided. Other keys of the bucket then cost a notice for no reason. Nothing is read
 // from the database in either case.
 //
 // Whoever rings has taken all bits of the bucket, so a process that still watches it sets its bit
@@ -81,7 +81,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
   void read_log() TENURE_REQUIRES(table_.mutex);
   [[nodiscard]] bool in_log(const WatchFor& what) const;
   void check_all() TENURE_REQUIRES(table_.mutex);
-  void check_unsettled() TENURE_REQUIRES(table_.mutex);
+  void check_undecided() TENURE_REQUIRES(table_.mutex);
   void declare_lost() TENURE_REQUIRES(table_.mutex);  // May let go of the mutex meanwhile.
   // How long to sleep; negative: until rung.
   [[nodiscard]] std::int64_t nap_ns() TENURE_REQUIRES(table_.mutex);
@@ -104,9 +104,9 @@ class Watches : public std::enable_shared_from_this<Watches> {
       TENURE_GUARDED_BY(table_.mutex);
   std::uint64_t log_read_ TENURE_GUARDED_BY(table_.mutex) = 0;  // Entries of the log.
   std::uint64_t seen_ TENURE_GUARDED_BY(table_.mutex) = 0;      // Revisions up to this one.
-  // The log lacks something up to this revision: buckets decide too until it is settled.
+  // The log lacks something up to this revision: buckets decide too until it is decided.
   std::uint64_t doubted_ TENURE_GUARDED_BY(table_.mutex) = 0;
-  std::uint64_t unsettled_ TENURE_GUARDED_BY(table_.mutex) = 0;  // Found so by the last check.
+  std::uint64_t undecided_ TENURE_GUARDED_BY(table_.mutex) = 0;  // Found so by the last check.
   const std::shared_ptr<Owner> owner_ = std::make_shared<Owner>();
   std::unordered_set<std::string> awaited_ TENURE_GUARDED_BY(table_.mutex);
   base::ThreadGroup tellers_;  // Of lost sessions.
