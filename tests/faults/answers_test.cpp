@@ -29,8 +29,8 @@ using kit::Postgres;
 using kit::Process;
 using kit::Proxy;
 
-enum class Place : std::uint8_t { postgres, pooler, etcd };
-constexpr std::array<const char*, 3> place_names = {"Postgres", "PgBouncer", "Etcd"};
+enum class Server : std::uint8_t { postgres, pooler, etcd };
+constexpr std::array<const char*, 3> server_names = {"Postgres", "PgBouncer", "Etcd"};
 
 // What the near client does about `book`.
 enum class Near : std::uint8_t {
@@ -70,18 +70,18 @@ const std::vector<Call> calls = {
 };
 // NOLINTEND(modernize-use-designated-initializers)
 
-class LostAnswers : public ::testing::TestWithParam<std::tuple<Call, Place>> {
+class LostAnswers : public ::testing::TestWithParam<std::tuple<Call, Server>> {
  protected:
   LostAnswers() {
     EXPECT_EQ(near.ask("open " + url(port()) + " 3600000"), "ok");
     EXPECT_EQ(far.ask(opening()), "ok");
   }
-  [[nodiscard]] static Place place() { return std::get<1>(GetParam()); }
+  [[nodiscard]] static Server server() { return std::get<1>(GetParam()); }
   [[nodiscard]] int port() const {
-    return place() == Place::etcd ? kit::Etcd::instance().port() : Postgres::instance().port();
+    return server() == Server::etcd ? kit::Etcd::instance().port() : Postgres::instance().port();
   }
   [[nodiscard]] std::string url(int at) const {
-    if (place() != Place::etcd) return schema->url_at(at);
+    if (server() != Server::etcd) return schema->url_at(at);
     return "etcd://127.0.0.1:" + std::to_string(at) + '/' + prefix + "?timeout=2s";
   }
   [[nodiscard]] std::string opening() { return "open " + url(network.port()) + " 3600000"; }
@@ -93,12 +93,12 @@ class LostAnswers : public ::testing::TestWithParam<std::tuple<Call, Place>> {
   void expect_nothing_left() const;
 
   const std::unique_ptr<kit::Schema> schema =
-      place() == Place::etcd ? nullptr : std::make_unique<kit::Schema>();
+      server() == Server::etcd ? nullptr : std::make_unique<kit::Schema>();
   const std::string prefix = kit::new_prefix();
   const Process near{lock_client()};
   const Process far{lock_client()};
   const std::unique_ptr<kit::PgBouncer> pooler =
-      place() == Place::pooler ? std::make_unique<kit::PgBouncer>() : nullptr;
+      server() == Server::pooler ? std::make_unique<kit::PgBouncer>() : nullptr;
   Proxy network{pooler ? pooler->port() : port()};
   std::size_t newest = 0;  // Of all tokens.
 };
@@ -193,14 +193,14 @@ TEST_P(LostAnswers, AreNoHarm) {
 }
 
 std::string name_of(const ::testing::TestParamInfo<LostAnswers::ParamType>& tested) {
-  const auto& [call, place] = tested.param;
-  return std::string{call.name} + '_' + place_names.at(static_cast<std::size_t>(place));
+  const auto& [call, server] = tested.param;
+  return std::string{call.name} + '_' + server_names.at(static_cast<std::size_t>(server));
 }
 
 INSTANTIATE_TEST_SUITE_P(Servers, LostAnswers,
                          ::testing::Combine(::testing::ValuesIn(calls),
-                                            ::testing::Values(Place::postgres, Place::pooler,
-                                                              Place::etcd)),
+                                            ::testing::Values(Server::postgres, Server::pooler,
+                                                              Server::etcd)),
                          name_of);
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Jepsen's experiment with a lock: processes add elements to a set under it (read the set, add one,
 // write it), while each is in turn stopped past its lease, or cut off from the lock for as long,
 // between its read and its write. Of what was acknowledged nothing may be missing in the end, where
-// the place that has the set keeps late writers out (places.hpp); where it does not updates can be
+// the set keeps late writers out (shared_set.hpp); where it does not updates can be
 // lost, and the test tells how many were.
 //
 // TENURE_FAULTS_STRIKES (2): how often that is done to somebody.
@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "tenure/tenure.hpp"
-#include "tests/faults/places.hpp"
+#include "tests/faults/shared_set.hpp"
 #include "tests/kit/etcd.hpp"
 #include "tests/kit/lock_client.hpp"
 #include "tests/kit/postgres.hpp"
@@ -49,10 +49,10 @@ constexpr int nobody = -1;
 enum class Kind : std::uint8_t { postgres, etcd };
 std::string name(Kind kind) { return kind == Kind::postgres ? "Postgres" : "Etcd"; }
 
-// One space in one of the stores.
-class Somewhere {
+// A new, empty space in one of the stores.
+class TestSpace {
  public:
-  explicit Somewhere(Kind kind) : kind_(kind) {
+  explicit TestSpace(Kind kind) : kind_(kind) {
     if (kind == Kind::postgres) {
       schema_ = std::make_unique<Schema>();
     } else {
@@ -81,9 +81,10 @@ class LateWriter : public ::testing::TestWithParam<Kind> {
  protected:
   // `late` has read the set, and is stopped until `next` has the lock.
   void pass_on() {
-    ASSERT_EQ(late.ask("open " + place.url(place.port()) + ' ' + std::to_string(lease.count())),
-              "ok");
-    ASSERT_EQ(next.ask("open " + place.url(place.port()) + " 120000"), "ok");
+    ASSERT_EQ(
+        late.ask("open " + test_space.url(test_space.port()) + ' ' + std::to_string(lease.count())),
+        "ok");
+    ASSERT_EQ(next.ask("open " + test_space.url(test_space.port()) + " 120000"), "ok");
     ASSERT_EQ(late.ask("lock book"), "holds");
     token = Token{std::stoull(late.ask("token"))};
     key = late.ask("key");
@@ -93,7 +94,7 @@ class LateWriter : public ::testing::TestWithParam<Kind> {
     ASSERT_EQ(next.ask("read set"), "none");
   }
 
-  const Somewhere place{GetParam()};
+  const TestSpace test_space{GetParam()};
   const Process late{lock_client()};
   const Process next{lock_client()};
   Token token;
@@ -133,7 +134,7 @@ using LateTransaction = LateWriter;
 TEST_P(LateTransaction, M02_IsRefusedByTheFence) {
   pass_on();
   const auto fence = [this](const std::string& held) {
-    return "SELECT " + place.schema().name() + ".fence('\\x" + held + "'::bytea)";
+    return "SELECT " + test_space.schema().name() + ".fence('\\x" + held + "'::bytea)";
   };
   EXPECT_NO_THROW(Postgres::instance().sql(fence(next.ask("key"))));
   EXPECT_THROW(Postgres::instance().sql(fence(key)), std::runtime_error);
@@ -158,8 +159,9 @@ struct Scene {
 
 class Adder {
  public:
-  Adder(std::size_t self, std::shared_ptr<Store> store, std::unique_ptr<Place> place, Scene& scene)
-      : self_(self), store_(std::move(store)), place_(std::move(place)), scene_(scene) {}
+  Adder(std::size_t self, std::shared_ptr<Store> store, std::unique_ptr<SharedSet> set,
+        Scene& scene)
+      : self_(self), store_(std::move(store)), set_(std::move(set)), scene_(scene) {}
 
   void add_all() {
     while (!scene_.stopping.load() && count_ < most_elements) {
@@ -174,7 +176,7 @@ class Adder {
   // How many of all that were acknowledged are not there.
   [[nodiscard]] std::size_t missing() const {
     std::set<std::string> there;
-    std::istringstream words{place_->look()};
+    std::istringstream words{set_->look()};
     for (std::string word; words >> word;) there.insert(word);
     std::size_t lost = 0;
     for (std::size_t i = 0; i < workers; ++i) {
@@ -197,9 +199,9 @@ class Adder {
       if (!space_) space_.emplace(open(store_, {.label = "adder", .ttl = lease}));
       const Hold hold = space_->lock(Path::of("set"));
       const std::size_t number = count_++;
-      const std::optional<std::string> set = place_->read(hold);
+      const std::optional<std::string> set = set_->read(hold);
       pause();
-      if (set && place_->write(hold, *set + ' ' + element(self_, number))) {
+      if (set && set_->write(hold, *set + ' ' + element(self_, number))) {
         scene_.acknowledged.at(self_).at(number) = true;
         scene_.added.fetch_add(1);
       }
@@ -222,13 +224,13 @@ class Adder {
 
   const std::size_t self_;
   const std::shared_ptr<Store> store_;
-  const std::unique_ptr<Place> place_;
+  const std::unique_ptr<SharedSet> set_;
   Scene& scene_;
   std::optional<Space> space_;
   std::size_t count_ = 0;
 };
 
-// Told where its lock is, and then what its place needs; says "done" when all are to end, and to
+// Told where its lock is, and then what its set needs; says "done" when all are to end, and to
 // the next word how many elements are missing.
 void add(const Line& line, std::size_t self, Fencing fencing, Scene& scene) {
   const auto told = line.hear();
@@ -239,14 +241,14 @@ void add(const Line& line, std::size_t self, Fencing fencing, Scene& scene) {
   std::string schema;
   words >> url >> where >> schema;
   auto store = tenure::store(url);
-  std::unique_ptr<Place> place;
+  std::unique_ptr<SharedSet> set;
   switch (fencing) {
-    case Fencing::none: place = place_in_store(store, false); break;
-    case Fencing::guard: place = place_in_store(store, true); break;
-    case Fencing::transaction: place = place_in_table(where, schema); break;
-    case Fencing::token: place = place_in_file(where); break;
+    case Fencing::none: set = set_in_store(store, false); break;
+    case Fencing::guard: set = set_in_store(store, true); break;
+    case Fencing::transaction: set = set_in_table(where, schema); break;
+    case Fencing::token: set = set_in_file(where); break;
   }
-  Adder adder{self, std::move(store), std::move(place), scene};
+  Adder adder{self, std::move(store), std::move(set), scene};
   adder.add_all();
   line.say("done");
   if (line.hear()) line.say(std::to_string(adder.missing()));
@@ -262,8 +264,8 @@ class LockSet : public ::testing::TestWithParam<Kind> {
     }
     const std::string more = place_for(fencing);
     for (const auto& adder : adders_) {
-      networks_.push_back(std::make_unique<Proxy>(somewhere_.port()));
-      adder->tell(somewhere_.url(networks_.back()->port()) + ' ' + more);
+      networks_.push_back(std::make_unique<Proxy>(test_space_.port()));
+      adder->tell(test_space_.url(networks_.back()->port()) + ' ' + more);
     }
     // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes it.
     const char* const text = std::getenv("TENURE_FAULTS_STRIKES");
@@ -284,10 +286,10 @@ class LockSet : public ::testing::TestWithParam<Kind> {
     if (fencing == Fencing::token) return (directory_.path() / "set").string();
     if (fencing != Fencing::transaction) return {};
     const Postgres& server = Postgres::instance();
-    const std::string table = somewhere_.schema().name() + "_set";
+    const std::string table = test_space_.schema().name() + "_set";
     server.sql("CREATE TABLE " + table + "(body text NOT NULL); INSERT INTO " + table +
                " VALUES ('')");
-    return server.url() + ' ' + somewhere_.schema().name();
+    return server.url() + ' ' + test_space_.schema().name();
   }
 
   // Until the others have gone on without it: its lease is over then.
@@ -327,7 +329,7 @@ class LockSet : public ::testing::TestWithParam<Kind> {
   }
 
   const kit::TemporaryDirectory directory_;
-  const Somewhere somewhere_{GetParam()};
+  const TestSpace test_space_{GetParam()};
   const kit::Shared<Scene> scene_;
   std::vector<std::unique_ptr<Process>> adders_;
   std::vector<std::unique_ptr<Proxy>> networks_;

@@ -3,7 +3,7 @@
 //
 //   faults_worker DIRECTORY NAME SLOT SEED LEASE_MS URL PROOF MINUTES
 //
-// PROOF is guard or silence (hand.hpp). The wall clock of the process is wrong by MINUTES. With the
+// PROOF is guard or silence (fault_client.hpp). The wall clock of the process is wrong by MINUTES. With the
 // word "last" for SEED the worker takes the whole space once, and ends.
 #include <signal.h>  // NOLINT: sigtimedwait is POSIX's.
 
@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/faults/hand.hpp"
+#include "tests/faults/fault_client.hpp"
 #include "tests/kit/clock.hpp"
 #include "tests/stress/progress.hpp"
 
@@ -37,7 +37,7 @@ std::shared_ptr<Store> open_store(const std::string& url) {
 }
 
 // Ends waits at random until it is told to stop.
-void disturb(const std::vector<std::unique_ptr<Hand>>& hands, stress::Random& random) {
+void disturb(const std::vector<std::unique_ptr<FaultClient>>& clients, stress::Random& random) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
@@ -45,7 +45,7 @@ void disturb(const std::vector<std::unique_ptr<Hand>>& hands, stress::Random& ra
     const timespec nap{.tv_sec = 0,
                        .tv_nsec = static_cast<long>(stress::below(random, 50'000'000))};
     if (::sigtimedwait(&signals, nullptr, &nap) == SIGTERM) return;
-    hands[stress::below(random, hands.size())]->stop_waiting();
+    clients[stress::below(random, clients.size())]->stop_waiting();
   }
 }
 
@@ -55,33 +55,33 @@ int run(const std::vector<std::string>& words) {
   const stress::Log log{directory + '/' + words.at(2) + ".log"};
   const stress::Log life{directory + '/' + words.at(2) + ".life"};
   const stress::Progress progress{directory + "/progress"};
-  const Hand::Place place{
+  const FaultClient::Setup setup{
       .store = open_store(words.at(6)),
       .log = log,
       .life = life,
       .grants = progress.grants(std::stoul(words.at(3))),
       .lease = std::chrono::milliseconds{std::stol(words.at(5))},
-      .proof = words.at(7) == "guard" ? Hand::Proof::guard : Hand::Proof::silence};
+      .proof = words.at(7) == "guard" ? FaultClient::Proof::guard : FaultClient::Proof::silence};
   if (words.at(4) == "last") {
-    const std::string wrong = Hand{place, 0, 0}.take_all();
+    const std::string wrong = FaultClient{setup, 0, 0}.take_all();
     if (!wrong.empty()) std::fprintf(stderr, "faults_worker: %s\n", wrong.c_str());
     return wrong.empty() ? 0 : 3;
   }
   stress::Random random{std::stoull(words.at(4))};
-  std::vector<std::unique_ptr<Hand>> hands;
-  hands.reserve(threads);
+  std::vector<std::unique_ptr<FaultClient>> clients;
+  clients.reserve(threads);
   for (unsigned thread = 0; thread < threads; ++thread) {
-    hands.push_back(std::make_unique<Hand>(place, thread, random()));
+    clients.push_back(std::make_unique<FaultClient>(setup, thread, random()));
   }
   std::atomic<bool> stopping = false;
   std::vector<std::jthread> running;
   running.reserve(threads);
-  for (const auto& hand : hands) {
-    running.emplace_back([&stopping, &hand] {
-      while (!stopping.load()) hand->round();
+  for (const auto& client : clients) {
+    running.emplace_back([&stopping, &client] {
+      while (!stopping.load()) client->round();
     });
   }
-  disturb(hands, random);
+  disturb(clients, random);
   stopping.store(true);
   return 0;
 }

@@ -24,14 +24,14 @@ std::chrono::microseconds some(Random& random, std::chrono::microseconds most) {
 
 }  // namespace
 
-Client::Client(const Place& place, unsigned thread, std::string owner, std::uint64_t seed)
-    : Recorder(place.log, place.grants, thread, seed),
-      place_(place),
-      owner_(place.space.as(owner)) {}
+Client::Client(const Setup& setup, unsigned thread, std::string owner, std::uint64_t seed)
+    : Recorder(setup.log, setup.grants, thread, seed),
+      setup_(setup),
+      owner_(setup.space.as(owner)) {}
 
 void Client::round() {
   const bool as_owner = one_in(random_, 3);
-  ask(as_owner ? owner_ : static_cast<const Locker&>(place_.space), as_owner, 0);
+  ask(as_owner ? owner_ : static_cast<const Locker&>(setup_.space), as_owner, 0);
 }
 
 Client::Ask Client::random_ask() {
@@ -129,7 +129,7 @@ void Client::keep(Hold& hold, const Ask& ask) {
 void Client::log_deadline(const Hold& hold, const Ask& ask) {
   const std::optional<Instant> deadline = hold.deadline();
   if (!deadline.has_value()) return;
-  const std::int64_t until = deadline->time_since_epoch().count() - place_.clock_base;
+  const std::int64_t until = deadline->time_since_epoch().count() - setup_.clock_base;
   write(ask.number, Event::Kind::until, static_cast<std::uint64_t>(until));
 }
 

@@ -20,13 +20,13 @@ namespace tenure::stress {
 
 class Client : public Recorder {
  public:
-  struct Place {
+  struct Setup {
     const Space& space;
     const Log& log;
     std::atomic<std::uint64_t>& grants;  // Counted for the driver.
     std::int64_t clock_base;             // The store's clock less CLOCK_BOOTTIME, at most.
   };
-  Client(const Place& place, unsigned thread, std::string owner, std::uint64_t seed);
+  Client(const Setup& setup, unsigned thread, std::string owner, std::uint64_t seed);
 
   void round();  // One request, and what is asked for while it is held.
 
@@ -49,7 +49,7 @@ class Client : public Recorder {
   void narrow(Hold& hold, const Ask& ask);
   void hold_for_a_while(const Ask& ask, const std::stop_token& lost);
 
-  Place place_;
+  Setup setup_;
   Locker owner_;
   std::uint64_t requests_ = 0;
 };

@@ -1,5 +1,5 @@
 // recorder.hpp: what each worker thread of a run has: random numbers, the stop of the request under
-// way, and a log of every step. Client (here) and Hand (tests/faults) are the two kinds.
+// way, and a log of every step. Client (here) and FaultClient (tests/faults) are the two kinds.
 //
 // Thread safety: stop_waiting() from any thread; the rest is for the thread that runs it.
 #pragma once

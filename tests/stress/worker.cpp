@@ -30,24 +30,24 @@ std::int64_t clock_base(Store& store) {
 }
 
 // The operator: takes anybody's ticket away, holder or waiter.
-void evict_one(const Client::Place& place, unsigned thread, std::uint64_t number, Random& random) {
-  const std::vector<TicketInfo> all = place.space.inspect();
+void evict_one(const Client::Setup& setup, unsigned thread, std::uint64_t number, Random& random) {
+  const std::vector<TicketInfo> all = setup.space.inspect();
   if (all.empty() || !one_in(random, 4)) return;
   const Token token = all[below(random, all.size())].ticket.number;
-  place.log.write(line({.time = boot_ns(),
+  setup.log.write(line({.time = boot_ns(),
                         .thread = thread,
                         .request = number,
                         .kind = Event::Kind::evicting,
                         .a = token.value}));
   if (one_in(random, 2)) {
-    place.space.evict(token);
+    setup.space.evict(token);
   } else {
-    place.space.evict_now(token);
+    setup.space.evict_now(token);
   }
 }
 
 // Ends waits at random, and looks at the space, until it is told to stop.
-void disturb(const Client::Place& place, const std::vector<std::unique_ptr<Client>>& clients,
+void disturb(const Client::Setup& setup, const std::vector<std::unique_ptr<Client>>& clients,
              const sigset_t& signals, Random& random) {
   std::uint64_t looks = 0;
   for (;;) {
@@ -55,7 +55,7 @@ void disturb(const Client::Place& place, const std::vector<std::unique_ptr<Clien
     if (::sigtimedwait(&signals, nullptr, &nap) == SIGTERM) return;
     clients[below(random, clients.size())]->stop_waiting();
     if (!one_in(random, 40)) continue;
-    evict_one(place, static_cast<unsigned>(clients.size()), ++looks, random);
+    evict_one(setup, static_cast<unsigned>(clients.size()), ++looks, random);
   }
 }
 
@@ -69,7 +69,7 @@ void run(const std::vector<std::string>& words, const sigset_t& signals) {
   const Progress progress{directory + "/progress"};
   const std::shared_ptr<Store> store = tenure::store("sqlite:" + directory + "/space.db");
   const Space space = open(store, {.label = words.at(2)});
-  const Client::Place place{.space = space,
+  const Client::Setup setup{.space = space,
                             .log = log,
                             .grants = progress.grants(slot),
                             .clock_base = clock_base(*store)};
@@ -77,7 +77,7 @@ void run(const std::vector<std::string>& words, const sigset_t& signals) {
   for (unsigned thread = 0; thread < threads; ++thread) {
     // The owner's name is that of the slot: whoever had it before is dead, and must not matter.
     const std::string owner = "slot-" + std::to_string(slot) + '-' + std::to_string(thread);
-    clients.push_back(std::make_unique<Client>(place, thread, owner, random()));
+    clients.push_back(std::make_unique<Client>(setup, thread, owner, random()));
   }
   std::atomic<bool> stopping = false;
   std::vector<std::jthread> running;
@@ -86,7 +86,7 @@ void run(const std::vector<std::string>& words, const sigset_t& signals) {
       while (!stopping.load()) client->round();
     });
   }
-  disturb(place, clients, signals, random);
+  disturb(setup, clients, signals, random);
   stopping.store(true);
 }
 

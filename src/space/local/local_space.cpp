@@ -180,8 +180,8 @@ LocalSpace::Fast LocalSpace::request_one(const detail::Ask& ask, detail::Waiter*
     refuse_limit_clash(ask.claims, ask.owner);
   }
   // All that live are earlier than a ticket that has no number yet.
-  const Place place = place_to_wait(node, *group, no_number);
-  const bool blocked = place.line != nullptr || full(own);
+  const WaitLine wait = line_to_wait_in(node, *group, no_number);
+  const bool blocked = wait.line != nullptr || full(own);
   if (blocked && waiter == nullptr) return Fast::blocked;
 
   Entry& entry = shard.make_entry(node, *group, claim.mode.limit());
@@ -197,7 +197,7 @@ LocalSpace::Fast LocalSpace::request_one(const detail::Ask& ask, detail::Waiter*
   if (!blocked) return Fast::granted;
   entry.waiter = waiter;
   waiter->grant = {.ticket = &entry, .token = Token{entry.number}};
-  queue(entry, entry, place);
+  queue(entry, entry, wait);
   return Fast::blocked;
 }
 
@@ -349,8 +349,8 @@ ShardSet LocalSpace::needs(const Entry& ticket, ShardSet held) const noexcept {
   return set;
 }
 
-LocalSpace::Place LocalSpace::place_to_wait(Node& node, const Group& group,
-                                            std::uint64_t number) const noexcept {
+LocalSpace::WaitLine LocalSpace::line_to_wait_in(Node& node, const Group& group,
+                                                 std::uint64_t number) const noexcept {
   // Of several lines the own one comes first, so that of many exclusive tickets only the first
   // waits elsewhere.
   if (node.here.more != nullptr && group.kind == Mode::Kind::exclusive) {
@@ -361,12 +361,12 @@ LocalSpace::Place LocalSpace::place_to_wait(Node& node, const Group& group,
   if (Line* const line = Shard::blocking(&node.here, group, number)) {
     return {.line = line, .shard = node.shard};
   }
-  const Place above = place_above(node, group, number);
-  return above.line != nullptr ? above : place_below(node, group, number);
+  const WaitLine above = blocking_line_above(node, group, number);
+  return above.line != nullptr ? above : blocking_line_below(node, group, number);
 }
 
-LocalSpace::Place LocalSpace::place_above(const Node& node, const Group& group,
-                                          std::uint64_t number) const noexcept {
+LocalSpace::WaitLine LocalSpace::blocking_line_above(const Node& node, const Group& group,
+                                                     std::uint64_t number) const noexcept {
   if (node.depth >= 2) {
     for (Node* up = node.parent; up->depth >= 2; up = up->parent) {
       if (Line* const line = Shard::blocking(&up->here, group, number)) {
@@ -386,8 +386,8 @@ LocalSpace::Place LocalSpace::place_above(const Node& node, const Group& group,
   return {};
 }
 
-LocalSpace::Place LocalSpace::place_below(const Node& node, const Group& group,
-                                          std::uint64_t number) const noexcept {
+LocalSpace::WaitLine LocalSpace::blocking_line_below(const Node& node, const Group& group,
+                                                     std::uint64_t number) const noexcept {
   if (node.depth >= 1) {
     if (Line* const line = Shard::blocking(node.below, group, number)) {
       return {.line = line, .shard = node.shard};
@@ -405,30 +405,30 @@ LocalSpace::Place LocalSpace::place_below(const Node& node, const Group& group,
 }
 
 // Puts the ticket to wait for `entry`, one of its claims: for its limit when there is no line.
-void LocalSpace::queue(Entry& ticket, Entry& entry, Place place) noexcept {
+void LocalSpace::queue(Entry& ticket, Entry& entry, WaitLine wait) noexcept {
   ticket.at = &entry;
-  if (place.line == nullptr) {
+  if (wait.line == nullptr) {
     entry.over = true;
-    place.shard = entry.shard;
+    wait.shard = entry.shard;
   } else {
-    stamp(*place.line);
+    stamp(*wait.line);
     // Late comers are last but for those that waited elsewhere before.
-    Link* where = &place.line->turns;
-    while (where->prev != &place.line->turns && where->prev->number > entry.number) {
+    Link* where = &wait.line->turns;
+    while (where->prev != &wait.line->turns && where->prev->number > entry.number) {
       where = where->prev;
     }
     entry.insert_before(*where);
   }
-  ticket.turn_shard.store(place.shard, std::memory_order_relaxed);
+  ticket.turn_shard.store(wait.shard, std::memory_order_relaxed);
   ticket.phase.store(Phase::queued, std::memory_order_release);
 }
 
 bool LocalSpace::queue_if_blocked(Entry& ticket) noexcept {
   for (Entry* e = &ticket; e != nullptr; e = e->next_claim) {
-    Place place;
-    if (e->within) place = place_to_wait(*e->node, *e->group, e->number);
-    if (place.line == nullptr && e->within) continue;
-    queue(ticket, *e, place);
+    WaitLine wait;
+    if (e->within) wait = line_to_wait_in(*e->node, *e->group, e->number);
+    if (wait.line == nullptr && e->within) continue;
+    queue(ticket, *e, wait);
     return true;
   }
   return false;

@@ -88,7 +88,8 @@ class LocalSpace final : public detail::Backend {
       return unjudged.empty() && granted.empty() && !leaving;
     }
   };
-  struct Place {
+  // The line that a ticket must wait in, and the shard whose lock guards it. Null: in none.
+  struct WaitLine {
     Line* line = nullptr;
     std::uint8_t shard = 0;
   };
@@ -154,13 +155,13 @@ class LocalSpace final : public detail::Backend {
   // Judging: all shards that the claims touch are locked.
   [[nodiscard]] ShardSet touches(const Entry& entry) const noexcept;
   [[nodiscard]] ShardSet needs(const Entry& ticket, ShardSet held) const noexcept;
-  [[nodiscard]] Place place_to_wait(Node& node, const Group& group,
-                                    std::uint64_t number) const noexcept;
-  [[nodiscard]] Place place_above(const Node& node, const Group& group,
-                                  std::uint64_t number) const noexcept;
-  [[nodiscard]] Place place_below(const Node& node, const Group& group,
-                                  std::uint64_t number) const noexcept;
-  static void queue(Entry& ticket, Entry& entry, Place place) noexcept;
+  [[nodiscard]] WaitLine line_to_wait_in(Node& node, const Group& group,
+                                         std::uint64_t number) const noexcept;
+  [[nodiscard]] WaitLine blocking_line_above(const Node& node, const Group& group,
+                                             std::uint64_t number) const noexcept;
+  [[nodiscard]] WaitLine blocking_line_below(const Node& node, const Group& group,
+                                             std::uint64_t number) const noexcept;
+  static void queue(Entry& ticket, Entry& entry, WaitLine wait) noexcept;
   bool queue_if_blocked(Entry& ticket) noexcept;
   void grant_or_queue(Entry& ticket, DueList& granted) noexcept;
   void advance(DueList& due, ShardSet held, Aftermath& after) noexcept;

@@ -162,11 +162,11 @@ class Executor::Attempt {
     result.by_etcd = made_at;
     std::vector<pb::RangeResponse> responses(txn_.reads.size());
     try {
-      const Place place = executor_.place_at(made_at);
-      result.head = place.head;
-      result.head_put_at = place.put_at;
-      result.at = place.newest;
-      result.at_by_etcd = place.newest_at;
+      const Position position = executor_.position_at(made_at);
+      result.head = position.head;
+      result.head_put_at = position.put_at;
+      result.at = position.newest;
+      result.at_by_etcd = position.newest_at;
       for (std::size_t i = 0; i < txn_.reads.size(); ++i) {
         if (!plan.reads_anything(i)) continue;
         pb::RangeRequest request = plan.range_request(i);
@@ -303,18 +303,18 @@ class Executor::Attempt {
     pb::TxnResponse response;
     const std::int64_t asked = boot_ns();
     executor_.client_.txn(plan.question(), response, false);
-    const auto place = parse_place(executor_.layout_, response.responses(0).response_range());
-    if (!place) {
+    const auto position = parse_position(executor_.layout_, response.responses(0).response_range());
+    if (!position) {
       executor_.make_head();
       return std::nullopt;
     }
     Plan::Result result;
     result.kind = Kind::refused;
-    result.head = place->head;
-    result.head_put_at = place->put_at;
+    result.head = position->head;
+    result.head_put_at = position->put_at;
     result.by_etcd = response.header().revision();
-    result.at = place->newest;
-    result.at_by_etcd = place->newest_at;
+    result.at = position->newest;
+    result.at_by_etcd = position->newest_at;
     see(result, asked);
     int at = 1;
     for (std::size_t i = 0; i < txn_.reads.size(); ++i) {
@@ -477,12 +477,12 @@ void Executor::apply_all(std::span<stores::Posting> postings) {
 // False: nothing was made, and each is to be judged by itself.
 bool Executor::apply_together(std::span<stores::Posting> postings) {
   Txn all;
-  Batch batch{.places = {}, .count = postings.size()};
+  Batch batch{.txn_of_write = {}, .count = postings.size()};
   for (std::size_t i = 0; i < postings.size(); ++i) {
     const Txn& txn = postings[i].txn;
     all.guards.insert(all.guards.end(), txn.guards.begin(), txn.guards.end());
     all.writes.insert(all.writes.end(), txn.writes.begin(), txn.writes.end());
-    batch.places.resize(all.writes.size(), i);
+    batch.txn_of_write.resize(all.writes.size(), i);
   }
   try {
     const Outcome outcome = Attempt{*this, all, nullptr, &batch}.run();

@@ -22,7 +22,7 @@
 namespace tenure::etcd {
 
 struct Mark;
-struct Place;
+struct Position;
 
 class Executor {
  public:
@@ -85,7 +85,7 @@ class Executor {
   // will be. Returns etcd's revision of such a head.
   [[nodiscard]] std::int64_t pass(std::uint64_t last);
   // As they were at a revision of etcd's at which one of both was put.
-  [[nodiscard]] Place place_at(std::int64_t by_etcd);
+  [[nodiscard]] Position position_at(std::int64_t by_etcd);
   // Transactions proposed up to `last` may still commit: the next apply of this process first makes
   // sure that they can not.
   void leave_open(std::uint64_t last) noexcept;

@@ -16,10 +16,10 @@ Executor::Where Executor::where() {
   const std::int64_t asked = boot_ns();
   client_.range(request, response);
   see(response.header().revision(), asked);
-  const Place place = parse_place(layout_, response).value_or(Place{});
-  return {.head = place.head.revision,
-          .put_at = place.put_at,
-          .newest = place.newest,
+  const Position position = parse_position(layout_, response).value_or(Position{});
+  return {.head = position.head.revision,
+          .put_at = position.put_at,
+          .newest = position.newest,
           .by_etcd = response.header().revision()};
 }
 
@@ -71,14 +71,14 @@ std::int64_t Executor::pass(std::uint64_t last) {
   }
 }
 
-Place Executor::place_at(std::int64_t by_etcd) {
+Position Executor::position_at(std::int64_t by_etcd) {
   pb::RangeRequest request;
   request.set_key(layout_.head());
   request.set_range_end(layout_.tail_end());
   request.set_revision(by_etcd);
   pb::RangeResponse response;
   client_.range(request, response);
-  return parse_place(layout_, response).value_or(Place{});
+  return parse_position(layout_, response).value_or(Position{});
 }
 
 void Executor::leave_open(std::uint64_t last) noexcept {

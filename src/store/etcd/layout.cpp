@@ -25,11 +25,13 @@ constexpr std::size_t id_size = 16;
 
 }  // namespace
 
-std::optional<std::string_view> Layout::behind(char kind, std::string_view place) const noexcept {
-  if (!place.starts_with(root_) || place.size() == root_.size() || place[root_.size()] != kind) {
+std::optional<std::string_view> Layout::behind(char kind,
+                                               std::string_view etcd_key) const noexcept {
+  if (!etcd_key.starts_with(root_) || etcd_key.size() == root_.size() ||
+      etcd_key[root_.size()] != kind) {
     return std::nullopt;
   }
-  return place.substr(root_.size() + 1);
+  return etcd_key.substr(root_.size() + 1);
 }
 
 Head parse_head(std::string_view value) {

@@ -60,16 +60,16 @@ class Layout {
   }
 
   // The key of the entry, or id of the session, that is here; nothing: it is none.
-  [[nodiscard]] std::optional<std::string_view> entry_at(std::string_view place) const noexcept {
-    return behind('k', place);
+  [[nodiscard]] std::optional<std::string_view> entry_at(std::string_view etcd_key) const noexcept {
+    return behind('k', etcd_key);
   }
-  [[nodiscard]] std::optional<std::string_view> mark_at(std::string_view place) const noexcept {
-    return behind('m', place);
+  [[nodiscard]] std::optional<std::string_view> mark_at(std::string_view etcd_key) const noexcept {
+    return behind('m', etcd_key);
   }
 
  private:
   [[nodiscard]] std::optional<std::string_view> behind(char kind,
-                                                       std::string_view place) const noexcept;
+                                                       std::string_view etcd_key) const noexcept;
   const std::string root_;
 };
 

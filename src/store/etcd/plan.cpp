@@ -40,20 +40,20 @@ void compare_value(pb::TxnRequest& request, pb::Compare::CompareResult result, s
 
 }  // namespace
 
-std::optional<Place> parse_place(const Layout& layout, const pb::RangeResponse& found) {
-  std::optional<Place> place;
+std::optional<Position> parse_position(const Layout& layout, const pb::RangeResponse& found) {
+  std::optional<Position> position;
   const std::string head = layout.head();
   for (const pb::KeyValue& kv : found.kvs()) {
     const std::int64_t at = kv.mod_revision();
     if (kv.key() == head) {
       const Head parsed = parse_head(kv.value());
-      place = {.head = parsed, .put_at = at, .newest = parsed.revision, .newest_at = at};
-    } else if (place && at > place->put_at) {  // The tail, behind the head.
-      place->newest = revision_at(place->head.revision, place->put_at, at);
-      place->newest_at = at;
+      position = {.head = parsed, .put_at = at, .newest = parsed.revision, .newest_at = at};
+    } else if (position && at > position->put_at) {  // The tail, behind the head.
+      position->newest = revision_at(position->head.revision, position->put_at, at);
+      position->newest_at = at;
     }
   }
-  return place;
+  return position;
 }
 
 Plan::Plan(const Layout& layout, const Memo& memo, const Txn& txn, const Mark* mark,
@@ -78,11 +78,11 @@ Plan::Plan(const Layout& layout, const Memo& memo, const Txn& txn, const Mark* m
 void Plan::add_steps(const Memo& memo) {
   for (std::size_t i = 0; i < txn_.writes.size(); ++i) {
     const Write& write = txn_.writes[i];
-    const std::size_t place = batch_ == nullptr ? 0 : batch_->places[i];
+    const std::size_t txn = batch_ == nullptr ? 0 : batch_->txn_of_write[i];
     bytes_ += write.key.size() + write.value.size();
     if (write.kind == Write::Kind::append) {
-      Step& step = appends_[{write.key, place}];
-      step.place = place;
+      Step& step = appends_[{write.key, txn}];
+      step.txn = txn;
       step.kind = Step::Kind::append;
       step.value = &write.value;
       continue;
@@ -90,7 +90,7 @@ void Plan::add_steps(const Memo& memo) {
     const auto [at, first] = steps_.try_emplace(write.key);
     Step& step = at->second;
     if (first) step.seen = memo.made(write.key);
-    step.place = place;
+    step.txn = txn;
     step.fresh = step.fresh || (!first && step.kind == Step::Kind::remove);
     step.kind = write.kind == Write::Kind::put ? Step::Kind::put : Step::Kind::remove;
     step.value = &write.value;
@@ -219,8 +219,8 @@ void Plan::add_removals(Ops& ops) const {
   ops.Add()->mutable_request_delete_range()->set_key(layout_.mark(mark_->id));
 }
 
-Revision Plan::revision_of(std::size_t place, Revision last) const noexcept {
-  const std::size_t behind = batch_ == nullptr ? 0 : batch_->count - 1 - place;
+Revision Plan::revision_of(std::size_t txn, Revision last) const noexcept {
+  const std::size_t behind = batch_ == nullptr ? 0 : batch_->count - 1 - txn;
   return Revision{last.value - (behind * apart)};
 }
 
@@ -228,7 +228,7 @@ void Plan::add_writes(Ops& ops, std::uint64_t head, Instant now) const {
   add_removals(ops);
   for (const auto& [key, step] : steps_) {
     if (step.kind != Step::Kind::put) continue;
-    const Revision own = revision_of(step.place, Revision{head});
+    const Revision own = revision_of(step.txn, Revision{head});
     const bool anew = step.fresh || step.seen.mod_revision == 0;
     pb::PutRequest* const put = ops.Add()->mutable_request_put();
     put->set_key(layout_.key(key));
@@ -236,7 +236,7 @@ void Plan::add_writes(Ops& ops, std::uint64_t head, Instant now) const {
         {.changed = own, .created = anew ? own : step.seen.created, .bytes = *step.value}));
   }
   for (const auto& [prefix, step] : appends_) {
-    const Revision own = revision_of(step.place, Revision{head});
+    const Revision own = revision_of(step.txn, Revision{head});
     pb::PutRequest* const put = ops.Add()->mutable_request_put();
     put->set_key(layout_.key(prefix.first + stamp(own)));
     put->set_value(entry_value({.changed = own, .created = own, .bytes = *step.value}));
@@ -339,12 +339,12 @@ void Plan::request(const Proposal& proposal, pb::TxnRequest& request) const {
 }
 
 void Plan::take_head(const pb::ResponseOp& op, Result& result) const {
-  const auto place = parse_place(layout_, op.response_range());
-  if (!place) return;
-  result.head = place->head;
-  result.head_put_at = place->put_at;
-  result.at = place->newest;
-  result.at_by_etcd = place->newest_at;
+  const auto position = parse_position(layout_, op.response_range());
+  if (!position) return;
+  result.head = position->head;
+  result.head_put_at = position->put_at;
+  result.at = position->newest;
+  result.at_by_etcd = position->newest_at;
 }
 
 void Plan::take_reads(const Answers& ops, int first, Result& result,
@@ -497,7 +497,7 @@ std::vector<stores::Change> Plan::changes(Revision revision) const {
     changes.push_back({.key = key, .removed = step.kind == Step::Kind::remove});
   }
   for (const auto& [prefix, step] : appends_) {
-    changes.push_back({.key = prefix.first + stamp(revision_of(step.place, revision))});
+    changes.push_back({.key = prefix.first + stamp(revision_of(step.txn, revision))});
   }
   return changes;
 }
@@ -511,7 +511,7 @@ void Plan::learn(Revision revision, std::int64_t by_etcd, Memo& memo, SoleWriter
     }
     const bool anew = step.fresh || step.seen.mod_revision == 0;
     memo.made(key, {.mod_revision = by_etcd,
-                    .created = anew ? revision_of(step.place, revision) : step.seen.created});
+                    .created = anew ? revision_of(step.txn, revision) : step.seen.created});
   }
 }
 

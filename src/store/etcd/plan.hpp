@@ -63,15 +63,15 @@ namespace tenure::etcd {
 namespace pb = ::etcdserverpb;
 
 // Where a store is: its head, and etcd's revision of it; and its newest revision.
-struct Place {
+struct Position {
   Head head;
   std::int64_t put_at = 0;
   Revision newest;
   std::int64_t newest_at = 0;  // etcd's revision of it.
 };
 // Of the range of head and tail; nothing: there is no head.
-[[nodiscard]] std::optional<Place> parse_place(const Layout& layout,
-                                               const pb::RangeResponse& found);
+[[nodiscard]] std::optional<Position> parse_position(const Layout& layout,
+                                                     const pb::RangeResponse& found);
 
 // A session's mark, which is put or removed with its entry.
 struct Mark {
@@ -81,7 +81,7 @@ struct Mark {
 
 // Of a batch: which of `count` transactions each of the writes belongs to.
 struct Batch {
-  std::vector<std::size_t> places;
+  std::vector<std::size_t> txn_of_write;
   std::size_t count = 1;
 };
 
@@ -145,8 +145,8 @@ class Plan {
   // The response must outlive the result. Learns.
   [[nodiscard]] Result result(const pb::TxnResponse& response, const Proposal& proposal,
                               Memo& memo) const;
-  // Of the transaction at that place, when the last one has this.
-  [[nodiscard]] Revision revision_of(std::size_t place, Revision last) const noexcept;
+  // Of the transaction at that index of the batch, when the last one has this.
+  [[nodiscard]] Revision revision_of(std::size_t txn, Revision last) const noexcept;
   // What a commit wrote.
   [[nodiscard]] std::vector<stores::Change> changes(Revision revision) const;
   // Remembers what a commit made.
@@ -164,8 +164,8 @@ class Plan {
     enum class Kind : std::uint8_t { put, append, remove };
     Kind kind = Kind::put;
     const std::string* value = nullptr;
-    bool fresh = false;     // Removed before in the same apply: it is made anew.
-    std::size_t place = 0;  // Of its transaction in the batch.
+    bool fresh = false;   // Removed before in the same apply: it is made anew.
+    std::size_t txn = 0;  // Of its transaction in the batch.
     Memo::Made seen;
     // Its `created` depends on what was there before.
     [[nodiscard]] bool assumes() const noexcept { return kind == Kind::put && !fresh; }
@@ -209,7 +209,7 @@ class Plan {
   const Mark* mark_;
   const Batch* batch_;
   std::map<std::string, Step> steps_;  // By key,
-  // and by what stands before the stamp, and the place in the batch.
+  // and by what stands before the stamp, and the index of the transaction in the batch.
   std::map<std::pair<std::string, std::size_t>, Step> appends_;
   std::vector<std::optional<std::int64_t>> quiet_at_;  // For each guard.
   std::vector<std::size_t> open_;

@@ -129,14 +129,14 @@ constexpr std::string_view header_magic{"SQLite format 3\0", 16};
 // The header of the file as it lies there, through SQLite's own descriptor. Not by SQL: page 1 is
 // the first that a checkpoint writes, and while it tells of more pages than the file has yet (for
 // good, where whoever wrote was killed then), SQLite that may not look at the log calls it damaged.
-std::string header_of(const Place& place) {
-  const Connection connection{place, Connection::Mode::identify};
+std::string header_of(const DatabaseLocation& location) {
+  const Connection connection{location, Connection::Mode::identify};
   std::string header(100, '\0');
   sqlite3_file* file = nullptr;
   sqlite3_file_control(connection.raw(), "main", SQLITE_FCNTL_FILE_POINTER,
                        static_cast<void*>(&file));
   const int code = file->pMethods->xRead(file, header.data(), static_cast<int>(header.size()), 0);
-  if (code != SQLITE_OK && code != SQLITE_IOERR_SHORT_READ) refuse(place.path, "can't be read");
+  if (code != SQLITE_OK && code != SQLITE_IOERR_SHORT_READ) refuse(location.path, "can't be read");
   return header;
 }
 
@@ -148,18 +148,18 @@ std::uint32_t number_at(std::string_view header, std::size_t at) {
 
 }  // namespace
 
-void check_identity(const Place& place) {
-  const auto other = [&place](const std::string& what) {
-    refuse(place.path, "is " + what + ": name another file; nothing was changed");
+void check_identity(const DatabaseLocation& location) {
+  const auto other = [&location](const std::string& what) {
+    refuse(location.path, "is " + what + ": name another file; nothing was changed");
   };
-  const std::string header = header_of(place);
+  const std::string header = header_of(location);
   if (!header.starts_with(header_magic)) other("not a SQLite database");
   if (number_at(header, 68) != application_id) other("a SQLite database of another program");
   const std::uint32_t version = number_at(header, 60);
   if (version == schema_version) return;
-  refuse(place.path, "has schema version " + std::to_string(version) +
-                         ", but this program supports version " + std::to_string(schema_version) +
-                         ": use the version of Tenure that created it");
+  refuse(location.path,
+         "has schema version " + std::to_string(version) + ", but this program supports version " +
+             std::to_string(schema_version) + ": use the version of Tenure that created it");
 }
 
 std::string file_system_name(const std::filesystem::path& path) {

@@ -24,7 +24,7 @@ struct Found {
 [[nodiscard]] Found check_path(const std::filesystem::path& path, const SqliteOptions& options);
 
 // The file's own header says that it is a store of this version.
-void check_identity(const Place& place);
+void check_identity(const DatabaseLocation& location);
 
 // What `tenure doctor` calls the file system.
 [[nodiscard]] std::string file_system_name(const std::filesystem::path& path);

@@ -52,10 +52,10 @@ Revision revision_column(sqlite3_stmt* statement, int column) {
 }
 
 // The path as a URI takes it.
-std::string uri(const Place& place, Connection::Mode mode) {
+std::string uri(const DatabaseLocation& location, Connection::Mode mode) {
   static constexpr std::string_view digits = "0123456789abcdef";
   std::string text = "file:";
-  for (const char c : place.path.string()) {
+  for (const char c : location.path.string()) {
     const unsigned byte = static_cast<unsigned char>(c);
     const bool plain = (byte | 0x20U) - 'a' < 26U || byte - '0' < 10U || c == '/' || c == '.' ||
                        c == '-' || c == '_';
@@ -150,13 +150,13 @@ class Connection::Run {
   sqlite3_stmt* statement_;
 };
 
-Connection::Connection(const Place& place, Mode mode) : place_(place) {
+Connection::Connection(const DatabaseLocation& location, Mode mode) : location_(location) {
   sqlite3* database = nullptr;
   const int access = mode == Mode::identify ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
-  const int code = sqlite3_open_v2(uri(place, mode).c_str(), &database,
+  const int code = sqlite3_open_v2(uri(location, mode).c_str(), &database,
                                    access | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX |
                                        SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE,
-                                   place.vfs.empty() ? nullptr : place.vfs.c_str());
+                                   location.vfs.empty() ? nullptr : location.vfs.c_str());
   database_.reset(database);
   if (code != SQLITE_OK) fail(code, "open");
   sqlite3_busy_handler(database, &on_busy, this);
@@ -377,7 +377,8 @@ void Connection::fail(int code, std::string_view doing) {
   // A commit that met an error of the disk may or may not be found after a crash.
   const bool unknown =
       doing == "commit" && primary == SQLITE_IOERR && !no_space(primary, system_error);
-  throw DatabaseError(advice(primary, system_error, place_.path.string(), said), primary, unknown);
+  throw DatabaseError(advice(primary, system_error, location_.path.string(), said), primary,
+                      unknown);
 }
 
 }  // namespace tenure::sqlite

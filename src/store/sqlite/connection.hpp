@@ -36,7 +36,7 @@ class DatabaseError : public StoreError {
 };
 
 // Where the database is, and through which of SQLite's file systems it is reached.
-struct Place {
+struct DatabaseLocation {
   std::filesystem::path path;
   std::string vfs;  // Empty: the default one.
 };
@@ -48,7 +48,7 @@ class Connection {
     relaxed,   // A commit reaches the disk at the next checkpoint,
     full,      // or before it returns.
   };
-  Connection(const Place& place, Mode mode);
+  Connection(const DatabaseLocation& location, Mode mode);
   // Of all connections, this one's or not. What is no longer in the log was synced before.
   void sync_log();
   // Outside of transactions; not from or to `identify`.
@@ -125,7 +125,7 @@ class Connection {
   static int on_busy(void* self, int times) noexcept;
   static int on_commit(void* self, sqlite3* database, const char* name, int pages) noexcept;
 
-  Place place_;
+  DatabaseLocation location_;
   std::function<void()> when_busy_;
   Mode mode_ = Mode::identify;
   bool patient_ = true;

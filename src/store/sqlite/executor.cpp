@@ -73,7 +73,7 @@ void ring_doorbell(Doorbell& bell, std::uint64_t summary) noexcept {
 }
 
 Executor::Executor(Opened opened, std::uint32_t max_pages)
-    : place_(std::move(opened.place)),
+    : location_(std::move(opened.location)),
       file_(opened.file),
       side_(std::move(opened.side)),
       max_pages_(max_pages) {
@@ -102,7 +102,7 @@ Instant Executor::now() const noexcept {
 
 bool Executor::intact() noexcept {
   if (replaced_.load()) return false;
-  if (file_id(place_.path) == file_ && file_id(side_->path()) == side_->id()) return true;
+  if (file_id(location_.path) == file_ && file_id(side_->path()) == side_->id()) return true;
   replaced_.store(true);
   return false;
 }
@@ -118,13 +118,13 @@ void Executor::check_intact_sometimes() {
 
 void Executor::throw_if_replaced() const {
   if (!replaced_.load()) return;
-  throw StoreError("'" + place_.path.string() + "' or '" + side_->path().string() +
+  throw StoreError("'" + location_.path.string() + "' or '" + side_->path().string() +
                    "' was replaced or removed while it was open, so this process has lost its "
                    "locks: put the right files back and restart this program");
 }
 
 std::unique_ptr<Connection> Executor::open(Connection::Mode mode) const {
-  auto connection = std::make_unique<Connection>(place_, mode);
+  auto connection = std::make_unique<Connection>(location_, mode);
   connection->when_busy([side = side_] { side->say_crowded(coarse_clock_ns()); });
   if (max_pages_ != 0) {
     connection->execute(("PRAGMA max_page_count=" + std::to_string(max_pages_)).c_str());

@@ -59,7 +59,7 @@ class Executor final : public ForkAware {
   std::string ask(const char* sql);  // On a connection of its own, for facts().
 
   [[nodiscard]] SideFile& side() const noexcept { return *side_; }
-  [[nodiscard]] const Place& place() const noexcept { return place_; }
+  [[nodiscard]] const DatabaseLocation& location() const noexcept { return location_; }
   [[nodiscard]] Instant now() const noexcept;
 
   // The bell of this process: with it comes who looks, on the writer's thread, whether a bucket
@@ -90,7 +90,7 @@ class Executor final : public ForkAware {
   [[nodiscard]] std::unique_ptr<Connection> borrow();
   void give_back(std::unique_ptr<Connection> connection);
 
-  const Place place_;
+  const DatabaseLocation location_;
   const FileId file_;
   const std::shared_ptr<SideFile> side_;
   const std::uint32_t max_pages_;

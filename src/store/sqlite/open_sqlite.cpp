@@ -80,7 +80,7 @@ std::vector<Store::Fact> SqliteStore::facts() {
   for (const Entry& entry : outcome.reads.front()) {
     if (!alive(std::string_view{entry.key}.substr(session_prefix.size()))) ++dead;
   }
-  const std::filesystem::path& path = executor.place().path;
+  const std::filesystem::path& path = executor.location().path;
   std::vector<Fact> facts;
   const auto add = [&facts](std::string name, std::string value) {
     facts.push_back({.name = std::move(name), .value = std::move(value)});

@@ -201,10 +201,10 @@ void make_schema(Connection& database) {
   }
 }
 
-void use_log(Connection& database, const Place& place) {
+void use_log(Connection& database, const DatabaseLocation& location) {
   const std::string mode = database.ask("PRAGMA journal_mode=WAL");
   if (mode == "wal") return;
-  throw StoreError("'" + place.path.string() +
+  throw StoreError("'" + location.path.string() +
                    "' can't use SQLite's write-ahead log (journal_mode is '" + mode +
                    "'): use a local disk");
 }
@@ -222,12 +222,12 @@ void raise_epoch(Connection& full, SideFile& side) { write_epoch(full, side, rec
 Opened open_files(const std::filesystem::path& path, const SqliteOptions& options) {
   Found found = check_path(path, options);
   Opened opened;
-  opened.place = {.path = found.path, .vfs = with_fewer_calls(options.vfs)};
+  opened.location = {.path = found.path, .vfs = with_fewer_calls(options.vfs)};
   std::filesystem::path side = found.path;
   side += "-tenure";
   // A stranger's database gets no side file, not even for a moment. Who makes a database makes its
   // side file first, so this can't be one that is half made.
-  if (!found.empty && !file_id(side)) check_identity(opened.place);
+  if (!found.empty && !file_id(side)) check_identity(opened.location);
   opened.side = std::make_shared<SideFile>(side, found.owner);
   found = check_path(found.path, options);  // Again, now that nobody else is making it.
   bool made = false;
@@ -236,11 +236,11 @@ Opened open_files(const std::filesystem::path& path, const SqliteOptions& option
       make_file(found.path);
       made = true;
     }
-    if (!found.empty) check_identity(opened.place);
-    opened.full = std::make_unique<Connection>(opened.place, Connection::Mode::full);
+    if (!found.empty) check_identity(opened.location);
+    opened.full = std::make_unique<Connection>(opened.location, Connection::Mode::full);
     opened.full->when_busy([side = opened.side] { side->say_crowded(coarse_clock_ns()); });
     if (found.empty) make_schema(*opened.full);
-    use_log(*opened.full, opened.place);
+    use_log(*opened.full, opened.location);
     opened.file = file_id(found.path).value_or(FileId{});
     raise_epoch_if_needed(opened, options);
   } catch (...) {

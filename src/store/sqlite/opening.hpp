@@ -27,7 +27,7 @@ inline constexpr unsigned count_bits = 30;
 inline constexpr std::uint64_t count_mask = (std::uint64_t{1} << count_bits) - 1;
 
 struct Opened {
-  Place place;
+  DatabaseLocation location;
   FileId file;
   std::shared_ptr<SideFile> side;
   std::unique_ptr<Connection> full;  // The connection that it was all done with.

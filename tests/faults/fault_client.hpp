@@ -1,4 +1,4 @@
-// hand.hpp: one thread of a worker: asks, holds, gives back, and writes down each step, as
+// fault_client.hpp: one thread of a worker: asks, holds, gives back, and writes down each step, as
 // tests/stress has it, on a store that may fail at any moment.
 //
 // A lease can end while its holder does not know, so a hold is certain only at moments of which
@@ -25,10 +25,10 @@
 
 namespace tenure::faults {
 
-class Hand : public stress::Recorder {
+class FaultClient : public stress::Recorder {
  public:
   enum class Proof : std::uint8_t { guard, silence };
-  struct Place {
+  struct Setup {
     std::shared_ptr<Store> store;
     const stress::Log& log;
     const stress::Log& life;             // When spaces are opened and closed: for who reads why.
@@ -36,9 +36,9 @@ class Hand : public stress::Recorder {
     std::chrono::milliseconds lease;
     Proof proof = Proof::guard;
   };
-  Hand(Place place, unsigned thread, std::uint64_t seed)
-      : Recorder(place.log, place.grants, thread, seed),
-        place_(std::move(place)),
+  FaultClient(Setup setup, unsigned thread, std::uint64_t seed)
+      : Recorder(setup.log, setup.grants, thread, seed),
+        setup_(std::move(setup)),
         thread_(thread) {}
 
   void round();  // One request, in a session of its own; another one when that is lost.
@@ -58,7 +58,7 @@ class Hand : public stress::Recorder {
   void prove(const Hold& hold, bool with_write);
   void leave(Hold hold);
 
-  Place place_;
+  Setup setup_;
   unsigned thread_;
   std::unique_ptr<Space> space_;
   std::uint64_t request_ = 0;

@@ -1,4 +1,4 @@
-#include "tests/faults/hand.hpp"
+#include "tests/faults/fault_client.hpp"
 
 #include <algorithm>
 #include <array>
@@ -43,7 +43,7 @@ std::vector<Claim> some_claims(stress::Random& random) {
 
 }  // namespace
 
-void Hand::round() {
+void FaultClient::round() {
   if (!space_ && !reopen()) return;
   const auto way = static_cast<Way>(below(random_, way_names.size()));
   std::optional<Hold> hold = ask(way, some_claims(random_));
@@ -52,7 +52,7 @@ void Hand::round() {
   leave(*std::move(hold));
 }
 
-std::string Hand::take_all() {
+std::string FaultClient::take_all() {
   while (!space_ && !reopen()) {
   }
   std::optional<Hold> hold = ask(Way::lock, {Path{}.exclusive()});
@@ -67,10 +67,10 @@ std::string Hand::take_all() {
   return left.empty() ? left : "left behind:" + left;
 }
 
-bool Hand::reopen() {
+bool FaultClient::reopen() {
   note("opens");
   try {
-    space_ = std::make_unique<Space>(open(place_.store, {.label = "worker", .ttl = place_.lease}));
+    space_ = std::make_unique<Space>(open(setup_.store, {.label = "worker", .ttl = setup_.lease}));
     note("is open");
     return true;
   } catch (const StoreError& error) {
@@ -79,18 +79,18 @@ bool Hand::reopen() {
   }
 }
 
-void Hand::close() {
+void FaultClient::close() {
   note("closes");
   space_.reset();
   note("is closed");
 }
 
-void Hand::note(const std::string& what) const {
-  place_.life.write(std::to_string(stress::boot_ns()) + " thread " + std::to_string(thread_) +
+void FaultClient::note(const std::string& what) const {
+  setup_.life.write(std::to_string(stress::boot_ns()) + " thread " + std::to_string(thread_) +
                     ": " + what + '\n');
 }
 
-std::optional<Hold> Hand::ask(Way way, const std::vector<Claim>& claims) {
+std::optional<Hold> FaultClient::ask(Way way, const std::vector<Claim>& claims) {
   ++request_;
   const std::stop_token stop = new_stop();
   write(request_, Event::Kind::asked, 0, way_names.at(static_cast<std::size_t>(way)), claims,
@@ -115,8 +115,8 @@ std::optional<Hold> Hand::ask(Way way, const std::vector<Claim>& claims) {
   return std::nullopt;
 }
 
-std::optional<Hold> Hand::call(Way way, const std::vector<Claim>& claims,
-                               const std::stop_token& stop) {
+std::optional<Hold> FaultClient::call(Way way, const std::vector<Claim>& claims,
+                                      const std::stop_token& stop) {
   const Space& space = *space_;
   switch (way) {
     case Way::lock: return space.lock(claims);
@@ -128,10 +128,10 @@ std::optional<Hold> Hand::call(Way way, const std::vector<Claim>& claims,
 }
 
 // Mostly for as short as it can be; now and then long enough to be struck.
-void Hand::keep(const Hold& hold) {
-  if (place_.proof == Proof::silence) {
+void FaultClient::keep(const Hold& hold) {
+  if (setup_.proof == Proof::silence) {
     // Now and then longer than a lease.
-    const auto longer = std::chrono::nanoseconds{place_.lease + 1s};
+    const auto longer = std::chrono::nanoseconds{setup_.lease + 1s};
     return keep_until_lost(hold, one_in(random_, 150) ? longer : below(random_, 9) * 1ms);
   }
   const bool long_one = one_in(random_, 20);
@@ -143,7 +143,7 @@ void Hand::keep(const Hold& hold) {
 }
 
 // Reads the clock first: that was before lost() was found silent.
-void Hand::keep_until_lost(const Hold& hold, std::chrono::nanoseconds time) {
+void FaultClient::keep_until_lost(const Hold& hold, std::chrono::nanoseconds time) {
   const std::int64_t end = stress::boot_ns() + time.count();
   for (;;) {
     const std::int64_t now = stress::boot_ns();
@@ -155,13 +155,13 @@ void Hand::keep_until_lost(const Hold& hold, std::chrono::nanoseconds time) {
 }
 
 // The ticket is there now, so the hold was certain until before this began.
-void Hand::prove(const Hold& hold, bool with_write) {
+void FaultClient::prove(const Hold& hold, bool with_write) {
   const std::int64_t before = stress::boot_ns();
   try {
     Txn txn;
     txn.guards = hold.guard();
     if (with_write) txn.writes.push_back(Write::put("proof", std::to_string(before)));
-    if (place_.store->apply(txn).committed) {
+    if (setup_.store->apply(txn).committed) {
       write(request_, Event::Kind::until, static_cast<std::uint64_t>(before));
     }
   } catch (const StoreError&) {  // NOLINT(bugprone-empty-catch)
@@ -169,7 +169,7 @@ void Hand::prove(const Hold& hold, bool with_write) {
   }
 }
 
-void Hand::leave(Hold hold) {
+void FaultClient::leave(Hold hold) {
   if (!give_back(request_, std::move(hold), true)) close();
 }
 

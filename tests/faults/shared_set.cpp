@@ -1,4 +1,4 @@
-#include "tests/faults/places.hpp"
+#include "tests/faults/shared_set.hpp"
 
 #include <fcntl.h>
 #include <libpq-fe.h>
@@ -16,7 +16,7 @@
 namespace tenure::faults {
 namespace {
 
-class InStore final : public Place {
+class InStore final : public SharedSet {
  public:
   InStore(std::shared_ptr<Store> store, bool guarded)
       : store_(std::move(store)), guarded_(guarded) {}
@@ -41,7 +41,7 @@ class InStore final : public Place {
   const bool guarded_;
 };
 
-class InTable final : public Place {
+class InTable final : public SharedSet {
  public:
   // NOLINTNEXTLINE(bugprone-easily-swappable-parameters)
   InTable(const std::string& url, std::string schema)
@@ -86,7 +86,7 @@ class InTable final : public Place {
 };
 
 // The fence in its first line, the set in its second.
-class InFile final : public Place {
+class InFile final : public SharedSet {
  public:
   explicit InFile(std::string path) : path_(std::move(path)) {}
 
@@ -138,16 +138,16 @@ class InFile final : public Place {
 
 }  // namespace
 
-std::unique_ptr<Place> place_in_store(std::shared_ptr<Store> store, bool guarded) {
+std::unique_ptr<SharedSet> set_in_store(std::shared_ptr<Store> store, bool guarded) {
   return std::make_unique<InStore>(std::move(store), guarded);
 }
 
 // NOLINTNEXTLINE(bugprone-easily-swappable-parameters)
-std::unique_ptr<Place> place_in_table(const std::string& url, const std::string& schema) {
+std::unique_ptr<SharedSet> set_in_table(const std::string& url, const std::string& schema) {
   return std::make_unique<InTable>(url, schema);
 }
 
-std::unique_ptr<Place> place_in_file(const std::string& path) {
+std::unique_ptr<SharedSet> set_in_file(const std::string& path) {
   return std::make_unique<InFile>(path);
 }
 

@@ -1,4 +1,4 @@
-// places.hpp: what holders of a lock keep a set in, and how each keeps late writers out.
+// shared_set.hpp: what holders of a lock keep a set in, and how each keeps late writers out.
 //
 //   place | is                         | a late writer is refused by
 //   ------+----------------------------+----------------------------------------------------------
@@ -19,12 +19,12 @@
 
 namespace tenure::faults {
 
-class Place {
+class SharedSet {
  public:
-  Place() = default;
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-  virtual ~Place() = default;
+  SharedSet() = default;
+  SharedSet(const SharedSet&) = delete;
+  SharedSet& operator=(const SharedSet&) = delete;
+  virtual ~SharedSet() = default;
 
   // Nothing: refused.
   [[nodiscard]] virtual std::optional<std::string> read(const Hold& hold) = 0;
@@ -34,10 +34,10 @@ class Place {
   [[nodiscard]] virtual std::string look() = 0;
 };
 
-[[nodiscard]] std::unique_ptr<Place> place_in_store(std::shared_ptr<Store> store, bool guarded);
+[[nodiscard]] std::unique_ptr<SharedSet> set_in_store(std::shared_ptr<Store> store, bool guarded);
 // Table `SCHEMA_set` with one row; `url` is libpq's, `schema` the store's.
-[[nodiscard]] std::unique_ptr<Place> place_in_table(const std::string& url,
-                                                    const std::string& schema);
-[[nodiscard]] std::unique_ptr<Place> place_in_file(const std::string& path);
+[[nodiscard]] std::unique_ptr<SharedSet> set_in_table(const std::string& url,
+                                                      const std::string& schema);
+[[nodiscard]] std::unique_ptr<SharedSet> set_in_file(const std::string& path);
 
 }  // namespace tenure::faults
