@@ -41,11 +41,11 @@ namespace tenure {
 
 // What holds for each of `tickets`: blockers() and position() of all, at the cost of what is found
 // instead of a pass over all tickets for each. They may be in any order.
-struct Standing {
+struct QueuePosition {
   std::size_t position = 0;
   std::vector<Token> blocked_by;
 };
-[[nodiscard]] std::vector<Standing> standings(std::span<const Ticket> tickets);
+[[nodiscard]] std::vector<QueuePosition> queue_positions(std::span<const Ticket> tickets);
 
 // A live ticket that disagrees with `claims` about a limit: it has the same path and group, and
 // another limit (or none).

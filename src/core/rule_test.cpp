@@ -288,7 +288,7 @@ RC_GTEST_PROP(RuleProperty, FollowsTheModel, ()) {
   std::vector<Ticket> shuffled = tickets;
   std::ranges::reverse(shuffled);
   const RuleModel::Set waiting = model.waiting(model.all());
-  const std::vector<Standing> standing = standings(shuffled);
+  const std::vector<QueuePosition> positions = queue_positions(shuffled);
   for (std::size_t i = 0; i < tickets.size(); ++i) {
     std::vector<Token> expected;
     std::size_t ahead = 0;
@@ -302,8 +302,8 @@ RC_GTEST_PROP(RuleProperty, FollowsTheModel, ()) {
     RC_ASSERT(blockers(tickets[i], shuffled) == expected);
     RC_ASSERT(granted(tickets[i], shuffled) == expected.empty());
     RC_ASSERT(position(tickets[i], shuffled) == (expected.empty() ? 0 : 1 + ahead));
-    RC_ASSERT(standing[tickets.size() - 1 - i].blocked_by == expected);
-    RC_ASSERT(standing[tickets.size() - 1 - i].position == (expected.empty() ? 0 : 1 + ahead));
+    RC_ASSERT(positions[tickets.size() - 1 - i].blocked_by == expected);
+    RC_ASSERT(positions[tickets.size() - 1 - i].position == (expected.empty() ? 0 : 1 + ahead));
   }
 }
 

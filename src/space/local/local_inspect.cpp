@@ -63,12 +63,12 @@ std::vector<TicketInfo> LocalSpace::inspect(const Path& path) {
       if (since.count() != 0) info.since = Instant{since};
     }
   }
-  std::vector<Standing> standing = standings(all.tickets);
+  std::vector<QueuePosition> positions = queue_positions(all.tickets);
   for (std::size_t i = 0; i < infos.size(); ++i) {
     infos[i].ticket = all.tickets[i];
-    infos[i].granted = standing[i].blocked_by.empty();
-    infos[i].position = standing[i].position;
-    infos[i].blocked_by = std::move(standing[i].blocked_by);
+    infos[i].granted = positions[i].blocked_by.empty();
+    infos[i].position = positions[i].position;
+    infos[i].blocked_by = std::move(positions[i].blocked_by);
   }
   std::erase_if(infos, [&](const TicketInfo& info) {
     return std::ranges::none_of(info.ticket.claims, [&](const Claim& claim) {

@@ -129,11 +129,11 @@ std::vector<TicketInfo> StoredSpace::inspect(const Path& path) {
   std::vector<Ticket> tickets;
   tickets.reserve(infos.size());
   for (const TicketInfo& info : infos) tickets.push_back(info.ticket);
-  const std::vector<Standing> standing = standings(tickets);
+  const std::vector<QueuePosition> positions = queue_positions(tickets);
   for (std::size_t i = 0; i < infos.size(); ++i) {
-    infos[i].granted = standing[i].blocked_by.empty();
-    infos[i].position = standing[i].position;
-    infos[i].blocked_by = standing[i].blocked_by;
+    infos[i].granted = positions[i].blocked_by.empty();
+    infos[i].position = positions[i].position;
+    infos[i].blocked_by = positions[i].blocked_by;
   }
   std::erase_if(infos, [&path](const TicketInfo& info) {
     return std::ranges::none_of(info.ticket.claims, [&path](const Claim& claim) {

@@ -11,16 +11,17 @@ namespace tenure {
 namespace {
 
 // Claims by path. Paths sort segment by segment, so what is below one comes right behind it.
-class Board {
+class ClaimsByPath {
  public:
-  explicit Board(std::span<const Ticket> tickets) : tickets_(tickets), order_(tickets.size()) {
+  explicit ClaimsByPath(std::span<const Ticket> tickets)
+      : tickets_(tickets), order_(tickets.size()) {
     for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = i;
     std::ranges::sort(order_, {}, [tickets](std::size_t i) { return tickets[i].number; });
   }
 
-  // In ticket order, so that everything earlier is on the board already, and nothing else.
-  [[nodiscard]] std::vector<Standing> judge() {
-    std::vector<Standing> all(tickets_.size());
+  // In ticket order, so that everything earlier is in by_path_ already, and nothing else.
+  [[nodiscard]] std::vector<QueuePosition> judge() {
+    std::vector<QueuePosition> all(tickets_.size());
     for (const std::size_t i : order_) {
       const std::vector<std::size_t> found = waits_for(tickets_[i]);
       for (const std::size_t j : found) {
@@ -28,13 +29,14 @@ class Board {
         if (all[j].position > 0) ++all[i].position;
       }
       if (!found.empty()) ++all[i].position;
-      for (const Claim& claim : tickets_[i].claims) board_[claim.path].push_back({i, &claim.mode});
+      for (const Claim& claim : tickets_[i].claims)
+        by_path_[claim.path].push_back({i, &claim.mode});
     }
     return all;
   }
 
  private:
-  struct Placed {
+  struct EarlierClaim {
     std::size_t ticket;
     const Mode* mode;
   };
@@ -51,28 +53,28 @@ class Board {
 
   void look_from(const Claim& claim, std::vector<std::size_t>& found) const {
     for (std::size_t depth = 0; depth < claim.path.depth(); ++depth) {
-      const auto above = board_.find(claim.path.prefix(depth));
-      if (above != board_.end()) add_excluded(claim.mode, above->second, found);
+      const auto above = by_path_.find(claim.path.prefix(depth));
+      if (above != by_path_.end()) add_excluded(claim.mode, above->second, found);
     }
-    for (auto at = board_.lower_bound(claim.path);
-         at != board_.end() && claim.path.covers(at->first); ++at) {
+    for (auto at = by_path_.lower_bound(claim.path);
+         at != by_path_.end() && claim.path.covers(at->first); ++at) {
       add_excluded(claim.mode, at->second, found);
     }
     if (claim.mode.limit() != 0) add_members(claim, found);
   }
 
-  static void add_excluded(const Mode& mode, const std::vector<Placed>& placed,
+  static void add_excluded(const Mode& mode, const std::vector<EarlierClaim>& claims,
                            std::vector<std::size_t>& found) {
-    for (const Placed& other : placed) {
+    for (const EarlierClaim& other : claims) {
       if (mode.excludes(*other.mode)) found.push_back(other.ticket);
     }
   }
 
   void add_members(const Claim& claim, std::vector<std::size_t>& found) const {
-    const auto here = board_.find(claim.path);
-    if (here == board_.end()) return;
+    const auto here = by_path_.find(claim.path);
+    if (here == by_path_.end()) return;
     std::vector<std::size_t> members;
-    for (const Placed& other : here->second) {
+    for (const EarlierClaim& other : here->second) {
       if (claim.mode.same_group(*other.mode)) members.push_back(other.ticket);
     }
     if (members.size() >= claim.mode.limit()) {
@@ -82,11 +84,13 @@ class Board {
 
   std::span<const Ticket> tickets_;
   std::vector<std::size_t> order_;
-  std::map<Path, std::vector<Placed>> board_;
+  std::map<Path, std::vector<EarlierClaim>> by_path_;
 };
 
 }  // namespace
 
-std::vector<Standing> standings(std::span<const Ticket> tickets) { return Board{tickets}.judge(); }
+std::vector<QueuePosition> queue_positions(std::span<const Ticket> tickets) {
+  return ClaimsByPath{tickets}.judge();
+}
 
 }  // namespace tenure
