@@ -46,9 +46,9 @@ std::string decode(std::string_view text) {
   return out;
 }
 
-// What stands before the first `mark`; `text` keeps what is behind it.
-std::optional<std::string_view> take_until(std::string_view& text, char mark) {
-  const std::size_t at = text.find(mark);
+// What stands before the first `end`; `text` keeps what is behind it.
+std::optional<std::string_view> take_until(std::string_view& text, char end) {
+  const std::size_t at = text.find(end);
   if (at == std::string_view::npos) return std::nullopt;
   const std::string_view before = text.substr(0, at);
   text.remove_prefix(at + 1);

@@ -14,7 +14,7 @@ constexpr std::int64_t ns_in_second = 1'000'000'000;
 constexpr std::int64_t earliest_ns = 1'500'000'000'000'000'000;
 constexpr std::int64_t latest_ns = 4'200'000'000'000'000'000;
 
-// Marks are so many nanoseconds apart, and each process has one of the places in between.
+// Unique times are so many nanoseconds apart, and each process has an offset of its own in between.
 constexpr std::int64_t tags = 4096;
 
 std::int64_t random_tag() noexcept {
@@ -45,13 +45,13 @@ Instant Clock::now() const noexcept {
   return Instant{std::chrono::nanoseconds{boot_ns() + ahead_ns_.load()}};
 }
 
-Instant Clock::mark() noexcept {
+Instant Clock::unique_time() noexcept {
   const std::int64_t now = boot_ns() + ahead_ns_.load();
-  std::int64_t last = last_mark_.load(std::memory_order_relaxed);
+  std::int64_t last = last_unique_.load(std::memory_order_relaxed);
   std::int64_t next = 0;
   do {
     next = std::max((now / tags - 1) * tags, last + tags);  // Not ahead: others would follow.
-  } while (!last_mark_.compare_exchange_weak(last, next, std::memory_order_relaxed));
+  } while (!last_unique_.compare_exchange_weak(last, next, std::memory_order_relaxed));
   return Instant{std::chrono::nanoseconds{next + tag_}};
 }
 

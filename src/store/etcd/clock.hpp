@@ -29,7 +29,7 @@ class Clock {
   [[nodiscard]] Instant now() const noexcept;
   // About now, and no two alike, of this process or (but for a chance in a billion) of others: who
   // finds it in the head knows whose it is.
-  [[nodiscard]] Instant mark() noexcept;
+  [[nodiscard]] Instant unique_time() noexcept;
   void see(Instant time) noexcept;
 
   // A head: larger than any that this process proposed or saw; by the time since 1970, so that
@@ -46,7 +46,7 @@ class Clock {
 
   std::atomic<std::int64_t> ahead_ns_;  // Of CLOCK_BOOTTIME.
   const std::int64_t tag_;
-  std::atomic<std::int64_t> last_mark_{0};
+  std::atomic<std::int64_t> last_unique_{0};
   // Heads, without the part that is zero.
   std::atomic<std::uint64_t> newest_{0};  // That was proposed or seen.
   std::atomic<std::uint64_t> seen_{0};

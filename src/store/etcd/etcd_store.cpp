@@ -51,15 +51,15 @@ class EtcdStore::HeldSession final : public Session {
   HeldSession(const HeldSession&) = delete;
   HeldSession& operator=(const HeldSession&) = delete;
 
-  // Entry and mark go in one step; where that fails, the mark goes with the lease.
+  // Entry and lease key go in one step; where that fails, the lease key goes with the lease.
   ~HeldSession() override {
     if (store_->forked()) return;
     try {
-      const Mark mark{.id = id(), .lease = 0};
+      const LeaseKey lease_key{.id = id(), .lease = 0};
       Txn txn;
       txn.writes.push_back(Write::remove(key()));
       store_->parts_->posts->wait();
-      std::ignore = store_->parts_->executor->apply(txn, &mark);
+      std::ignore = store_->parts_->executor->apply(txn, &lease_key);
     } catch (...) {  // NOLINT(bugprone-empty-catch)
     }
     store_->parts_->renewer->remove(lease_);
@@ -169,11 +169,11 @@ std::shared_ptr<stores::Lease> EtcdStore::grant(std::chrono::milliseconds ttl) {
 std::unique_ptr<Session> EtcdStore::open_session(const SessionOptions& options) {
   check_forked();
   auto session = std::make_unique<HeldSession>(shared_from_this(), grant(options.ttl));
-  const Mark mark{.id = session->id(), .lease = lease_of(session->id()).value_or(0)};
+  const LeaseKey lease_key{.id = session->id(), .lease = lease_of(session->id()).value_or(0)};
   Txn txn;
   txn.writes.push_back(Write::put(session->key(), stores::session_entry(options.label, now())));
   parts_->posts->wait();
-  std::ignore = parts_->executor->apply(txn, &mark);
+  std::ignore = parts_->executor->apply(txn, &lease_key);
   return session;
 }
 

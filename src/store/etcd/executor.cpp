@@ -36,8 +36,9 @@ constexpr std::size_t max_batch_bytes = std::size_t{512} * 1024;
 // One apply: its plan, and as many requests as it takes.
 class Executor::Attempt {
  public:
-  Attempt(Executor& executor, const Txn& txn, const Mark* mark, const Batch* batch = nullptr)
-      : executor_(executor), txn_(txn), mark_(mark), batch_(batch) {}
+  Attempt(Executor& executor, const Txn& txn, const LeaseKey* lease_key,
+          const Batch* batch = nullptr)
+      : executor_(executor), txn_(txn), lease_key_(lease_key), batch_(batch) {}
 
   Outcome run() {
     for (int i = 0; i < max_attempts; ++i) {
@@ -54,7 +55,7 @@ class Executor::Attempt {
   std::optional<Outcome> once() {
     ++attempts_;
     executor_.close_open();
-    Plan plan{executor_.layout_, executor_.memo_, txn_, mark_, batch_};
+    Plan plan{executor_.layout_, executor_.memo_, txn_, lease_key_, batch_};
     if (!plan.open_questions().empty()) {
       if (auto refused = ask(plan)) return refused;
     }
@@ -109,7 +110,7 @@ class Executor::Attempt {
   // found.
   void own(const Plan& plan, const Plan::Proposal& proposal, const Plan::Result& result) {
     SoleWriter::Commit commit{
-        .head = {{.revision = result.at, .time = proposal.mark}, result.by_etcd},
+        .head = {{.revision = result.at, .time = proposal.time}, result.by_etcd},
         .on = result.on,
         .changes = plan.changes(result.at)};
     std::size_t at = 0;
@@ -139,10 +140,10 @@ class Executor::Attempt {
                                   .after = since,
                                   .last = executor_.pass(proposal.last)};
       const std::string tail = executor_.layout_.tail();
-      const std::string tail_now = tail_value(proposal.mark);
+      const std::string tail_now = tail_value(proposal.time);
       known = executor_.client_.history(period, [&](const pb::KeyValue& kv) {
         const bool ours = kv.key() == tail ? kv.value() == tail_now
-                                           : parse_head(kv.value()).time == proposal.mark;
+                                           : parse_head(kv.value()).time == proposal.time;
         if (ours) made_at = kv.mod_revision();
         return !ours;
       });
@@ -189,7 +190,7 @@ class Executor::Attempt {
     if (!plan.writes()) return proposal;
     // Who has not looked lately can't tell how old the head is.
     const bool knows = boot_ns() - executor_.seen_ns_.load() < longest_unseen_ns;
-    proposal.mark = executor_.clock_.mark();
+    proposal.time = executor_.clock_.unique_time();
     if (knows && !number_it_ && rely(plan, proposal)) return proposal;
     if (plan.only_removes() && knows && !number_it_) {
       proposal.last = executor_.clock_.far();
@@ -423,7 +424,7 @@ class Executor::Attempt {
 
   Executor& executor_;
   const Txn& txn_;
-  const Mark* mark_;
+  const LeaseKey* lease_key_;
   const Batch* batch_;
   unsigned attempts_ = 0;
   unsigned outrun_ = 0;
@@ -500,8 +501,8 @@ bool Executor::apply_together(std::span<stores::Posting> postings) {
   return true;
 }
 
-Outcome Executor::apply(const Txn& txn, const Mark* mark) {
-  return Attempt{*this, txn, mark}.run();
+Outcome Executor::apply(const Txn& txn, const LeaseKey* lease_key) {
+  return Attempt{*this, txn, lease_key}.run();
 }
 
 }  // namespace tenure::etcd

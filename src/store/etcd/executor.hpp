@@ -21,7 +21,7 @@
 
 namespace tenure::etcd {
 
-struct Mark;
+struct LeaseKey;
 struct Position;
 
 class Executor {
@@ -35,15 +35,15 @@ class Executor {
   [[nodiscard]] Outcome apply(const Txn& txn) { return apply(txn, nullptr); }
   // In order, and as many as can be in one transaction of etcd's.
   void apply_all(std::span<stores::Posting> postings);
-  // Puts or removes a session's mark in the same step.
-  [[nodiscard]] Outcome apply(const Txn& txn, const Mark* mark);
+  // Puts or removes a session's lease key in the same step.
+  [[nodiscard]] Outcome apply(const Txn& txn, const LeaseKey* lease_key);
 
-  // Whether the mark is there, and at which revision of etcd's that was so.
+  // Whether the lease key is there, and at which revision of etcd's that was so.
   struct Life {
     bool alive = false;
     std::int64_t at = 0;
   };
-  [[nodiscard]] Life look_at_mark(std::string_view id);
+  [[nodiscard]] Life read_lease_key(std::string_view id);
   // Head and newest revision, and etcd's revisions of the head and of all this (numbers.hpp).
   struct Where {
     Revision head;

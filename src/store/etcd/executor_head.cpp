@@ -57,7 +57,7 @@ std::int64_t Executor::pass(std::uint64_t last) {
     behind->set_value(stamp(beyond));
     pb::PutRequest* const put = request.add_success()->mutable_request_put();
     put->set_key(layout_.head());
-    put->set_value(head_value({.revision = beyond, .time = clock_.mark()}));
+    put->set_value(head_value({.revision = beyond, .time = clock_.unique_time()}));
     request.add_failure()->mutable_request_range()->set_key(layout_.head());
     pb::TxnResponse response;
     client_.txn(request, response, false);  // Twice is as good as once.
@@ -94,9 +94,9 @@ void Executor::close_open() {
   open_.compare_exchange_strong(last, 0);
 }
 
-Executor::Life Executor::look_at_mark(std::string_view id) {
+Executor::Life Executor::read_lease_key(std::string_view id) {
   pb::RangeRequest request;
-  request.set_key(layout_.mark(id));
+  request.set_key(layout_.lease_key(id));
   request.set_keys_only(true);
   pb::RangeResponse response;
   client_.range(request, response);

@@ -5,7 +5,7 @@
 //   PREFIX 0 'h' 't'  the tail: stamp(time), by every apply that only removes: etcd's revision of
 //                     it is what counts (numbers.hpp), and the time is that apply's own
 //   PREFIX 0 'k' KEY  an entry: stamp(changed) stamp(created) VALUE
-//   PREFIX 0 'm' ID   a session's mark: under its lease, so etcd removes it when the lease ends
+//   PREFIX 0 'm' ID   a session's lease key: under its lease, so etcd removes it when the lease ends
 //
 // No prefix has a zero byte in it, so no store reaches into another's. Stamps compare as numbers
 // do: etcd can compare values with them in a transaction.
@@ -51,7 +51,9 @@ class Layout {
   [[nodiscard]] std::string key(std::string_view key) const { return (root_ + 'k').append(key); }
   // Behind all entries.
   [[nodiscard]] std::string keys_end() const { return root_ + 'l'; }
-  [[nodiscard]] std::string mark(std::string_view id) const { return (root_ + 'm').append(id); }
+  [[nodiscard]] std::string lease_key(std::string_view id) const {
+    return (root_ + 'm').append(id);
+  }
   // Behind everything.
   [[nodiscard]] std::string end() const { return root_ + 'n'; }
   // Where a range of entries ends.
@@ -63,7 +65,8 @@ class Layout {
   [[nodiscard]] std::optional<std::string_view> entry_at(std::string_view etcd_key) const noexcept {
     return behind('k', etcd_key);
   }
-  [[nodiscard]] std::optional<std::string_view> mark_at(std::string_view etcd_key) const noexcept {
+  [[nodiscard]] std::optional<std::string_view> lease_key_at(
+      std::string_view etcd_key) const noexcept {
     return behind('m', etcd_key);
   }
 

@@ -56,9 +56,13 @@ std::optional<Position> parse_position(const Layout& layout, const pb::RangeResp
   return position;
 }
 
-Plan::Plan(const Layout& layout, const Memo& memo, const Txn& txn, const Mark* mark,
+Plan::Plan(const Layout& layout, const Memo& memo, const Txn& txn, const LeaseKey* lease_key,
            const Batch* batch)
-    : layout_(layout), txn_(txn), mark_(mark), batch_(batch), quiet_at_(txn.guards.size()) {
+    : layout_(layout),
+      txn_(txn),
+      lease_key_(lease_key),
+      batch_(batch),
+      quiet_at_(txn.guards.size()) {
   add_steps(memo);
   for (std::size_t i = 0; i < txn.guards.size(); ++i) {
     const Guard& guard = txn.guards[i];
@@ -99,7 +103,7 @@ void Plan::add_steps(const Memo& memo) {
     changes_ = changes_ || step.kind == Step::Kind::put;
     assumed_ += step.assumes() ? 1 : 0;
   }
-  puts_ = changes_ || !appends_.empty() || (mark_ != nullptr && mark_->lease != 0);
+  puts_ = changes_ || !appends_.empty() || (lease_key_ != nullptr && lease_key_->lease != 0);
 }
 
 // NOLINTNEXTLINE(bugprone-easily-swappable-parameters)
@@ -204,10 +208,10 @@ void Plan::add_reads(Ops& ops, const SoleWriter::Use* own) const {
   }
 }
 
-void Plan::add_tail(Ops& ops, Instant mark) const {
+void Plan::add_tail(Ops& ops, Instant time) const {
   pb::PutRequest* const put = ops.Add()->mutable_request_put();
   put->set_key(layout_.tail());
-  put->set_value(tail_value(mark));
+  put->set_value(tail_value(time));
 }
 
 void Plan::add_removals(Ops& ops) const {
@@ -215,8 +219,8 @@ void Plan::add_removals(Ops& ops) const {
     if (step.kind != Step::Kind::remove) continue;
     ops.Add()->mutable_request_delete_range()->set_key(layout_.key(key));
   }
-  if (mark_ == nullptr || mark_->lease != 0) return;
-  ops.Add()->mutable_request_delete_range()->set_key(layout_.mark(mark_->id));
+  if (lease_key_ == nullptr || lease_key_->lease != 0) return;
+  ops.Add()->mutable_request_delete_range()->set_key(layout_.lease_key(lease_key_->id));
 }
 
 Revision Plan::revision_of(std::size_t txn, Revision last) const noexcept {
@@ -241,10 +245,10 @@ void Plan::add_writes(Ops& ops, std::uint64_t head, Instant now) const {
     put->set_key(layout_.key(prefix.first + stamp(own)));
     put->set_value(entry_value({.changed = own, .created = own, .bytes = *step.value}));
   }
-  if (mark_ != nullptr && mark_->lease != 0) {
+  if (lease_key_ != nullptr && lease_key_->lease != 0) {
     pb::PutRequest* const put = ops.Add()->mutable_request_put();
-    put->set_key(layout_.mark(mark_->id));
-    put->set_lease(mark_->lease);
+    put->set_key(layout_.lease_key(lease_key_->id));
+    put->set_lease(lease_key_->lease);
   }
   pb::PutRequest* const put = ops.Add()->mutable_request_put();
   put->set_key(layout_.head());
@@ -253,7 +257,7 @@ void Plan::add_writes(Ops& ops, std::uint64_t head, Instant now) const {
 }
 
 int Plan::written() const noexcept {
-  return static_cast<int>(steps_.size() + appends_.size()) + (mark_ != nullptr ? 1 : 0) + 1;
+  return static_cast<int>(steps_.size() + appends_.size()) + (lease_key_ != nullptr ? 1 : 0) + 1;
 }
 
 void Plan::add_assumptions(pb::TxnRequest& request) const {
@@ -279,11 +283,11 @@ void Plan::add_halves(pb::TxnRequest& node, const Proposal& proposal, std::size_
   if (low < middle) {
     add_halves(*node.add_success()->mutable_request_txn(), proposal, low, middle);
   } else if (assumed_ == 0) {
-    add_writes(*node.mutable_success(), proposal.heads[middle], proposal.mark);
+    add_writes(*node.mutable_success(), proposal.heads[middle], proposal.time);
   } else {
     pb::TxnRequest& leaf = *node.add_success()->mutable_request_txn();
     add_assumptions(leaf);
-    add_writes(*leaf.mutable_success(), proposal.heads[middle], proposal.mark);
+    add_writes(*leaf.mutable_success(), proposal.heads[middle], proposal.time);
     add_head(*leaf.mutable_failure());
     add_assumed_keys(*leaf.mutable_failure());
   }
@@ -300,10 +304,10 @@ void Plan::request_alone(const Proposal& proposal, const SoleWriter::Use& own,
   add_guards(request);
   compare_value(request, pb::Compare::EQUAL, layout_.head(), head_value(own.head));
   if (puts_) {
-    add_writes(*request.mutable_success(), proposal.heads[0], proposal.mark);
+    add_writes(*request.mutable_success(), proposal.heads[0], proposal.time);
   } else {
     add_removals(*request.mutable_success());
-    add_tail(*request.mutable_success(), proposal.mark);
+    add_tail(*request.mutable_success(), proposal.time);
   }
   add_reads(*request.mutable_success(), &own);
 }
@@ -322,7 +326,7 @@ void Plan::request(const Proposal& proposal, pb::TxnRequest& request) const {
     compare_value(request, pb::Compare::LESS, layout_.head(),
                   stamp(revision_of(0, Revision{proposal.heads[0]})));
     add_assumptions(request);
-    add_writes(*request.mutable_success(), proposal.heads[0], proposal.mark);
+    add_writes(*request.mutable_success(), proposal.heads[0], proposal.time);
     add_assumed_keys(*request.mutable_failure());
   } else {
     if (writes()) {
@@ -330,7 +334,7 @@ void Plan::request(const Proposal& proposal, pb::TxnRequest& request) const {
           ->set_mod_revision(proposal.oldest.value_or(0));
       compare_value(request, pb::Compare::LESS, layout_.head(), stamp(Revision{proposal.last}));
       add_removals(*request.mutable_success());
-      add_tail(*request.mutable_success(), proposal.mark);
+      add_tail(*request.mutable_success(), proposal.time);
     }
     add_head(*request.mutable_success());
   }

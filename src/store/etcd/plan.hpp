@@ -9,7 +9,7 @@
 //            else the same                                        (not committed)
 //
 //   remove   if   the guards hold, the head is young (numbers.hpp), and head < far ahead
-//            then removals, tail = a mark, read head and tail, reads
+//            then removals, tail = a unique time, read head and tail, reads
 //            else read the head, reads                            (not committed, or: number it)
 //
 //   one      if   the guards hold, head < s, and the keys to be put are as they were last seen
@@ -23,7 +23,7 @@
 //            else read the head, reads                            (not committed)
 //
 //   alone    if   the guards hold, and the head is the one that this process put last
-//            then writes, head = s (or removals, tail = a mark), reads of what is not known to be
+//            then writes, head = s (or removals, tail = a unique time), reads of what is not known to be
 //                 empty (store/common/sole_writer.hpp)
 //            else nothing                                         (another form)
 //
@@ -73,8 +73,8 @@ struct Position {
 [[nodiscard]] std::optional<Position> parse_position(const Layout& layout,
                                                      const pb::RangeResponse& found);
 
-// A session's mark, which is put or removed with its entry.
-struct Mark {
+// A session's lease key, which is put or removed with its entry.
+struct LeaseKey {
   std::string id;
   std::int64_t lease = 0;  // Zero: it goes.
 };
@@ -89,7 +89,7 @@ class Plan {
  public:
   static constexpr std::size_t max_proposals = 64;
 
-  Plan(const Layout& layout, const Memo& memo, const Txn& txn, const Mark* mark,
+  Plan(const Layout& layout, const Memo& memo, const Txn& txn, const LeaseKey* lease_key,
        const Batch* batch = nullptr);
 
   // Of the guards on quiet ranges, those that can't be said in etcd's revisions; by index.
@@ -102,23 +102,25 @@ class Plan {
   // `oldest`: where nothing is put, etcd's revision of the oldest head that is young enough;
   // nothing: it is to have a number of its own all the same. `heads` are none where the plan needs
   // no number; the head must then be behind `last`. Once the head has reached the last of them, the
-  // request can't be made any more. `mark` is nobody else's, and says which request it was. `own`:
+  // request can't be made any more. `time` is nobody else's, and says which request it was. `own`:
   // the head must be that one.
   struct Proposal {
     std::optional<SoleWriter::Use> own;
     std::vector<std::uint64_t> heads;
     std::optional<std::int64_t> oldest;
     std::uint64_t last = 0;
-    Instant mark;
+    Instant time;
   };
   // Into an empty one.
   void request(const Proposal& proposal, pb::TxnRequest& request) const;
   // How many heads a request may propose: a large one is not sent many times over.
   [[nodiscard]] std::size_t max_heads() const noexcept;
-  [[nodiscard]] bool writes() const noexcept { return !txn_.writes.empty() || mark_ != nullptr; }
+  [[nodiscard]] bool writes() const noexcept {
+    return !txn_.writes.empty() || lease_key_ != nullptr;
+  }
   [[nodiscard]] bool only_removes() const noexcept { return writes() && !puts_; }
   // It puts no keys but such that no apply puts twice.
-  [[nodiscard]] bool only_appends() const noexcept { return mark_ == nullptr && !changes_; }
+  [[nodiscard]] bool only_appends() const noexcept { return lease_key_ == nullptr && !changes_; }
 
   // What became of a request.
   struct Result {
@@ -182,7 +184,7 @@ class Plan {
   void add_assumed_keys(Ops& ops) const;
   void add_reads(Ops& ops, const SoleWriter::Use* own = nullptr) const;
   void add_head(Ops& ops) const;
-  void add_tail(Ops& ops, Instant mark) const;
+  void add_tail(Ops& ops, Instant time) const;
   void add_halves(pb::TxnRequest& node, const Proposal& proposal, std::size_t low,
                   std::size_t high) const;
 
@@ -206,7 +208,7 @@ class Plan {
 
   const Layout& layout_;
   const Txn& txn_;
-  const Mark* mark_;
+  const LeaseKey* lease_key_;
   const Batch* batch_;
   std::map<std::string, Step> steps_;  // By key,
   // and by what stands before the stamp, and the index of the transaction in the batch.

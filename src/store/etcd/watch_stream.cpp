@@ -121,8 +121,8 @@ void Watches::take_step(std::span<const pb::Event* const> events, std::int64_t n
       if (event->type() == pb::Event::DELETE) executor_->saw_gone(*key);
       changed(revision, *key);
     }
-    const auto mark = layout.mark_at(event->kv().key());
-    if (mark && event->type() == pb::Event::DELETE) died(std::string{*mark});
+    const auto session = layout.lease_key_at(event->kv().key());
+    if (session && event->type() == pb::Event::DELETE) died(std::string{*session});
   }
   if (revision != this_apply) newest_ = std::max(newest_, revision);
 }

@@ -53,7 +53,7 @@ bool Watches::alive(std::string_view session) {
     const Lock lock{table_.mutex};
     if (dead_.contains(id)) return false;
   }
-  const Executor::Life life = executor_->look_at_mark(id);
+  const Executor::Life life = executor_->read_lease_key(id);
   const Lock lock{table_.mutex};
   if (!life.alive) {
     died(id);

@@ -116,7 +116,7 @@ struct CallPointers {
   std::array<int, max_params> formats{};
 };
 
-std::int64_t random_mark() {
+std::int64_t random_id() {
   std::random_device device;
   return static_cast<std::int64_t>(std::uint64_t{device()} << 32U | device());
 }
@@ -129,7 +129,7 @@ bool is_good(const Result& result) {
 }  // namespace
 
 Connection::Connection(std::shared_ptr<const Target> target)
-    : target_(std::move(target)), mark_(random_mark()) {
+    : target_(std::move(target)), id_(random_id()) {
   const Pointers pointers{*target_};
   connection_.reset(PQconnectdbParams(pointers.names.data(), pointers.values.data(), 0));
   PGconn* const connection = connection_.get();
@@ -143,7 +143,7 @@ Connection::Connection(std::shared_ptr<const Target> target)
     const Result backend = execute("SELECT pg_backend_pid()");
     pooled_ = backend.text(0, 0) != std::to_string(PQbackendPID(connection));
     if (!pooled_) {
-      execute(std::string{settings} + ";SELECT pg_advisory_lock_shared('" + std::to_string(mark_) +
+      execute(std::string{settings} + ";SELECT pg_advisory_lock_shared('" + std::to_string(id_) +
               "'::bigint)");
     }
   } catch (const Failed& failed) {

@@ -141,7 +141,7 @@ class Connection {
   [[nodiscard]] const PGconn* get() const noexcept { return connection_.get(); }
   // A random number of its own. Unless it is pooled, its backend holds an advisory lock of that
   // number: no other backend does, nor this one when it works for another client.
-  [[nodiscard]] std::int64_t mark() const noexcept { return mark_; }
+  [[nodiscard]] std::int64_t id() const noexcept { return id_; }
 
   // Its user's own: what was found to be in order, for as long as the connection lasts.
   struct Vouched {
@@ -165,7 +165,7 @@ class Connection {
   std::shared_ptr<const Target> target_;
   std::unique_ptr<PGconn, Finish> connection_;
   std::vector<bool> prepared_;  // By statement.
-  std::int64_t mark_;
+  std::int64_t id_;
   Vouched vouched_;
   bool pooled_ = false;
 };

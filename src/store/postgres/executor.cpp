@@ -198,7 +198,7 @@ auto Executor::perform(bool again, const Call& call) {
                     Patience{.limit = target_->silence,
                              .still_at_it = [this, &connection] { return works(*connection); }});
       } catch (const Failed& failed) {
-        lost = {.mark = connection->mark(), .pooled = connection->pooled()};
+        lost = {.connection_id = connection->id(), .pooled = connection->pooled()};
         connection.judge(failed);
         throw;
       }
@@ -276,7 +276,7 @@ Answer Executor::make(const Txn& txn, bool alone) {
   return answer_of(txn, perform(false, [&](Connection& connection, const Patience& how) {
                      if (!connection.pooled()) return connection.call(change_, params_of(txn), how);
                      Txn guarded = txn;
-                     guarded.guards.push_back(Guard::absent(void_key(connection.mark())));
+                     guarded.guards.push_back(Guard::absent(void_key(connection.id())));
                      return connection.call(change_, params_of(guarded), how);
                    }));
 }

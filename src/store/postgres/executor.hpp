@@ -116,16 +116,16 @@ class Executor {
   [[noreturn]] static void throw_for(const Failed& failed);
   // A connection that was lost with a write on it.
   struct Lost {
-    std::int64_t mark = 0;
+    std::int64_t connection_id = 0;
     bool pooled = false;
   };
   void lose(const Lost& lost);
   // Decides the fates of all that were lost. Throws StoreError when it can't.
   void decide_fates(std::chrono::milliseconds limit);
   void decide_fate(Connection& connection, const Lost& lost);
-  // While there is such an entry, a pooled connection of that mark commits nothing.
-  [[nodiscard]] static std::string void_key(std::int64_t mark);
-  void void_writes(Connection& connection, std::int64_t mark);
+  // While there is such an entry, a pooled connection of that id commits nothing.
+  [[nodiscard]] static std::string void_key(std::int64_t connection_id);
+  void void_writes(Connection& connection, std::int64_t connection_id);
   void remember(const Txn& txn, const Outcome& outcome);
   void forget_removed(Revision before);
   void remove_again(Connection& connection);

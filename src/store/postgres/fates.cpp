@@ -18,8 +18,8 @@ constexpr auto decide_limit = 5s;
 constexpr auto end_pause = 20ms;
 
 // The backend that a connection of our own has. Types match the operators exactly: statements.hpp.
-std::string backend_of(std::int64_t mark) {
-  const auto number = static_cast<std::uint64_t>(mark);
+std::string backend_of(std::int64_t connection_id) {
+  const auto number = static_cast<std::uint64_t>(connection_id);
   return "(SELECT pid FROM pg_locks WHERE locktype='advisory' AND objsubid=1::smallint AND "
          "classid='" +
          std::to_string(number >> 32U) + "'::oid AND objid='" +
@@ -32,8 +32,8 @@ constexpr auto void_lasts = 1h;
 
 }  // namespace
 
-std::string Executor::void_key(std::int64_t mark) {
-  return std::string{void_prefix} + std::to_string(mark);
+std::string Executor::void_key(std::int64_t connection_id) {
+  return std::string{void_prefix} + std::to_string(connection_id);
 }
 
 // Whether its backend has something to do. Behind a pooler nobody knows which that is.
@@ -41,7 +41,7 @@ bool Executor::works(const Connection& connection) noexcept {
   if (connection.pooled()) return false;
   try {
     Connection asking{target_};
-    const Result state = asking.execute("SELECT a.state FROM " + backend_of(connection.mark()) +
+    const Result state = asking.execute("SELECT a.state FROM " + backend_of(connection.id()) +
                                         ", pg_stat_get_activity(l.pid) AS a");
     return state.rows() > 0 && state.text(0, 0) == "active";
   } catch (...) {
@@ -76,16 +76,18 @@ void Executor::decide_fates(std::chrono::milliseconds limit) {
                        ": an earlier transaction may still be committed: retry in a moment");
     }
     const Lock lock{mutex_};
-    std::erase_if(undecided_, [&lost](const Lost& one) { return one.mark == lost.mark; });
+    std::erase_if(undecided_,
+                  [&lost](const Lost& one) { return one.connection_id == lost.connection_id; });
   }
 }
 
 void Executor::decide_fate(Connection& connection, const Lost& lost) {
   if (lost.pooled) {
-    void_writes(connection, lost.mark);
+    void_writes(connection, lost.connection_id);
     return;
   }
-  const std::string terminate = "SELECT pg_terminate_backend(l.pid) FROM " + backend_of(lost.mark);
+  const std::string terminate =
+      "SELECT pg_terminate_backend(l.pid) FROM " + backend_of(lost.connection_id);
   const std::int64_t until = boot_ns() + std::chrono::nanoseconds{decide_limit}.count();
   while (connection.execute(terminate).rows() > 0) {
     if (boot_ns() >= until) {
@@ -98,7 +100,7 @@ void Executor::decide_fate(Connection& connection, const Lost& lost) {
 }
 
 // A pooler sends what it has, or drops it, long before `void_lasts` is over.
-void Executor::void_writes(Connection& connection, std::int64_t mark) {
+void Executor::void_writes(Connection& connection, std::int64_t connection_id) {
   const Patience patient{.limit = target_->silence};
   Txn look;
   look.reads.push_back(Range::prefix(std::string{void_prefix}));
@@ -112,7 +114,7 @@ void Executor::void_writes(Connection& connection, std::int64_t mark) {
       txn.writes.push_back(Write::remove(entry.key));
     }
   }
-  txn.writes.push_back(Write::put(void_key(mark), std::to_string(seen.clock_ns)));
+  txn.writes.push_back(Write::put(void_key(connection_id), std::to_string(seen.clock_ns)));
   std::ignore = connection.call(change_, params_of(txn), patient);
 }
 
