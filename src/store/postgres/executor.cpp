@@ -189,14 +189,15 @@ template <typename Call>
 auto Executor::perform(bool again, const Call& call) {
   int conflicts = 0;
   for (const std::int64_t until = boot_ns() + std::chrono::nanoseconds{patience}.count();;) {
-    Lost lost;
+    UnknownCommit lost;
     try {
       Borrowed connection{*this};
       try {
         round_trips_.fetch_add(1, std::memory_order_relaxed);
         return call(*connection,
-                    Patience{.limit = target_->silence,
-                             .still_at_it = [this, &connection] { return works(*connection); }});
+                    Patience{.limit = target_->silence, .still_at_it = [this, &connection] {
+                               return backend_is_active(*connection);
+                             }});
       } catch (const Failed& failed) {
         lost = {.connection_id = connection->id(), .pooled = connection->pooled()};
         connection.judge(failed);
@@ -207,7 +208,7 @@ auto Executor::perform(bool again, const Call& call) {
       if (free && is_cut_off(failed) && boot_ns() < until) continue;
       if ((is_conflict(failed) || is_unprepared(failed)) && ++conflicts < most_conflicts) continue;
       if (free && is_cut_off(failed)) throw StoreError(failed.what());
-      if (failed.broken()) lose(lost);
+      if (failed.broken()) add_unknown_commit(lost);
       throw_for(failed);
     }
   }
@@ -309,7 +310,7 @@ void Executor::own(const Txn& txn, const Answer& answer) {
 
 Outcome Executor::apply(const Txn& txn) {
   check_size(txn);
-  decide_fates(patience);
+  resolve_unknown_commits(patience);
   const std::int64_t sent = boot_ns();
   std::optional<Writing> writing;
   if (!txn.writes.empty()) writing.emplace(*this);
@@ -361,7 +362,7 @@ void Executor::apply_each(std::span<stores::Posting> postings) {
 bool Executor::apply_together(std::span<stores::Posting> postings) {
   try {
     for (const stores::Posting& one : postings) check_size(one.txn);
-    decide_fates(patience);
+    resolve_unknown_commits(patience);
     Writing writing{*this};
     const std::int64_t sent = boot_ns();
     const Result result = perform(false, [&](Connection& connection, const Patience& how) {

@@ -112,17 +112,17 @@ class Executor {
   // If this is the newest revision still, the guard of an append holds, and it reads nothing.
   [[nodiscard]] std::optional<Revision> foreseen(const Txn& txn);
   void own(const Txn& txn, const Answer& answer);
-  [[nodiscard]] bool works(const Connection& connection) noexcept;
+  [[nodiscard]] bool backend_is_active(const Connection& connection) noexcept;
   [[noreturn]] static void throw_for(const Failed& failed);
   // A connection that was lost with a write on it.
-  struct Lost {
+  struct UnknownCommit {
     std::int64_t connection_id = 0;
     bool pooled = false;
   };
-  void lose(const Lost& lost);
+  void add_unknown_commit(const UnknownCommit& lost);
   // Decides the fates of all that were lost. Throws StoreError when it can't.
-  void decide_fates(std::chrono::milliseconds limit);
-  void decide_fate(Connection& connection, const Lost& lost);
+  void resolve_unknown_commits(std::chrono::milliseconds limit);
+  void resolve_unknown_commit(Connection& connection, const UnknownCommit& lost);
   // While there is such an entry, a pooled connection of that id commits nothing.
   [[nodiscard]] static std::string void_key(std::int64_t connection_id);
   void void_writes(Connection& connection, std::int64_t connection_id);
@@ -155,7 +155,7 @@ class Executor {
   std::condition_variable_any returned_;
   std::vector<std::unique_ptr<Connection>> idle_ TENURE_GUARDED_BY(mutex_);
   std::size_t out_ TENURE_GUARDED_BY(mutex_) = 0;
-  std::vector<Lost> undecided_ TENURE_GUARDED_BY(mutex_);
+  std::vector<UnknownCommit> unknown_commits_ TENURE_GUARDED_BY(mutex_);
   std::deque<Removed> removed_ TENURE_GUARDED_BY(mutex_);
   bool doubt_ TENURE_GUARDED_BY(mutex_) = false;  // A connection was lost since they were made.
 };

@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto decide_limit = 5s;
+constexpr auto resolve_limit = 5s;
 constexpr auto end_pause = 20ms;
 
 // The backend that a connection of our own has. Types match the operators exactly: statements.hpp.
@@ -37,7 +37,7 @@ std::string Executor::void_key(std::int64_t connection_id) {
 }
 
 // Whether its backend has something to do. Behind a pooler nobody knows which that is.
-bool Executor::works(const Connection& connection) noexcept {
+bool Executor::backend_is_active(const Connection& connection) noexcept {
   if (connection.pooled()) return false;
   try {
     Connection asking{target_};
@@ -49,46 +49,47 @@ bool Executor::works(const Connection& connection) noexcept {
   }
 }
 
-void Executor::lose(const Lost& lost) {
+void Executor::add_unknown_commit(const UnknownCommit& lost) {
   {
     const Lock lock{mutex_};
-    undecided_.push_back(lost);
+    unknown_commits_.push_back(lost);
   }
   try {
-    decide_fates(decide_limit);
+    resolve_unknown_commits(resolve_limit);
   } catch (const Error&) {  // NOLINT(bugprone-empty-catch)
     // The next apply decides it.
   }
 }
 
-void Executor::decide_fates(std::chrono::milliseconds limit) {
+void Executor::resolve_unknown_commits(std::chrono::milliseconds limit) {
   for (;;) {
-    Lost lost;
+    UnknownCommit lost;
     {
       const Lock lock{mutex_};
-      if (undecided_.empty()) return;
-      lost = undecided_.front();
+      if (unknown_commits_.empty()) return;
+      lost = unknown_commits_.front();
     }
     try {
-      decide_fate(*connect(limit), lost);
+      resolve_unknown_commit(*connect(limit), lost);
     } catch (const Failed& failed) {
       throw StoreError(std::string{failed.what()} +
                        ": an earlier transaction may still be committed: retry in a moment");
     }
     const Lock lock{mutex_};
-    std::erase_if(undecided_,
-                  [&lost](const Lost& one) { return one.connection_id == lost.connection_id; });
+    std::erase_if(unknown_commits_, [&lost](const UnknownCommit& one) {
+      return one.connection_id == lost.connection_id;
+    });
   }
 }
 
-void Executor::decide_fate(Connection& connection, const Lost& lost) {
+void Executor::resolve_unknown_commit(Connection& connection, const UnknownCommit& lost) {
   if (lost.pooled) {
     void_writes(connection, lost.connection_id);
     return;
   }
   const std::string terminate =
       "SELECT pg_terminate_backend(l.pid) FROM " + backend_of(lost.connection_id);
-  const std::int64_t until = boot_ns() + std::chrono::nanoseconds{decide_limit}.count();
+  const std::int64_t until = boot_ns() + std::chrono::nanoseconds{resolve_limit}.count();
   while (connection.execute(terminate).rows() > 0) {
     if (boot_ns() >= until) {
       throw StoreError(target_->shown +
