@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "contenders.hpp"
-#include "stage.hpp"
+#include "demo_processes.hpp"
+#include "demo_scenario.hpp"
 #include "tenure/tenure.hpp"
 
 namespace tenure::cli {
@@ -22,73 +22,76 @@ const Name magazine{"magazine"};
 const Name api{"api"};
 
 void readers_and_a_writer(const Terminal& terminal) {
-  Stage stage{
+  DemoScenario scenario{
       terminal,
       "1. Readers share; a writer waits its turn, and nobody overtakes it",
       "Ann and Bob read book/3 together (shared). Cleo writes and needs it alone, so she waits "
       "for both. Dan wants to read too, but asked after Cleo and waits for her: a stream of "
       "readers cannot starve a writer.",
       {"Ann", "Bob", "Cleo", "Dan"}};
-  stage.asks(0, book(3).shared());
-  stage.asks(1, book(3).shared());
-  stage.asks(2, book(3));
-  stage.asks(3, book(3).shared());
-  stage.leaves(0);
-  stage.leaves(1);
-  stage.leaves(2);
+  scenario.asks(0, book(3).shared());
+  scenario.asks(1, book(3).shared());
+  scenario.asks(2, book(3));
+  scenario.asks(3, book(3).shared());
+  scenario.leaves(0);
+  scenario.leaves(1);
+  scenario.leaves(2);
 }
 
 void a_tree(const Terminal& terminal) {
-  Stage stage{
+  DemoScenario scenario{
       terminal,
       "2. A lock covers everything below its path, and nothing beside it",
       "Ann locks book, and with it every book. Bob wants book/3 and Cleo wants book/4: both "
       "paths are below book, so both wait. Dan gets magazine at once, because that path is "
       "beside book.",
       {"Ann", "Bob", "Cleo", "Dan"}};
-  stage.asks(0, book);
-  stage.asks(1, book(3));
-  stage.asks(2, book(4));
-  stage.asks(3, magazine);
-  stage.leaves(0);
+  scenario.asks(0, book);
+  scenario.asks(1, book(3));
+  scenario.asks(2, book(4));
+  scenario.asks(3, magazine);
+  scenario.leaves(0);
 }
 
 void permits(const Terminal& terminal) {
-  Stage stage{terminal,
-              "3. Two permits: a semaphore, first come, first served",
-              "At most two may hold api at a time, for example to limit the load on a server. Cleo "
-              "and Dan wait; each release admits the next in the queue.",
-              {"Ann", "Bob", "Cleo", "Dan"}};
-  for (std::size_t i = 0; i < 4; ++i) stage.asks(i, api.permits(2));
-  stage.leaves(1);
-  stage.leaves(0);
+  DemoScenario scenario{
+      terminal,
+      "3. Two permits: a semaphore, first come, first served",
+      "At most two may hold api at a time, for example to limit the load on a server. Cleo "
+      "and Dan wait; each release admits the next in the queue.",
+      {"Ann", "Bob", "Cleo", "Dan"}};
+  for (std::size_t i = 0; i < 4; ++i) scenario.asks(i, api.permits(2));
+  scenario.leaves(1);
+  scenario.leaves(0);
 }
 
 void a_deadlock(const Terminal& terminal) {
-  Stage stage{terminal,
-              "4. A deadlock is an error at once, not a hang",
-              "Ann holds book/1 and waits for book/2. Bob holds book/2 and asks for book/1: both "
-              "would wait for ever. Tenure refuses Bob's request and prints the cycle. Bob still "
-              "holds book/2; when he releases it, Ann gets it.",
-              {"Ann", "Bob"}};
-  stage.asks(0, book(1));
-  stage.asks(1, book(2));
-  stage.asks(0, book(2));
-  stage.asks(1, book(1));
-  stage.leaves(1);
+  DemoScenario scenario{
+      terminal,
+      "4. A deadlock is an error at once, not a hang",
+      "Ann holds book/1 and waits for book/2. Bob holds book/2 and asks for book/1: both "
+      "would wait for ever. Tenure refuses Bob's request and prints the cycle. Bob still "
+      "holds book/2; when he releases it, Ann gets it.",
+      {"Ann", "Bob"}};
+  scenario.asks(0, book(1));
+  scenario.asks(1, book(2));
+  scenario.asks(0, book(2));
+  scenario.asks(1, book(1));
+  scenario.leaves(1);
 }
 
 void an_eviction(const Terminal& terminal) {
-  Stage stage{terminal,
-              "5. An operator can take a lock away",
-              "Ann never releases book/9. An operator evicts her ('tenure evict'): Ann is notified "
-              "that her lock is lost, and Bob, the first in the queue, gets it.",
-              {"Ann", "Bob", "Cleo"}};
-  stage.asks(0, book(9));
-  stage.asks(1, book(9));
-  stage.asks(2, book(9));
-  stage.is_evicted(0);
-  stage.leaves(1);
+  DemoScenario scenario{
+      terminal,
+      "5. An operator can take a lock away",
+      "Ann never releases book/9. An operator evicts her ('tenure evict'): Ann is notified "
+      "that her lock is lost, and Bob, the first in the queue, gets it.",
+      {"Ann", "Bob", "Cleo"}};
+  scenario.asks(0, book(9));
+  scenario.asks(1, book(9));
+  scenario.asks(2, book(9));
+  scenario.is_evicted(0);
+  scenario.leaves(1);
 }
 
 // Starts at once and frees itself at its end.
@@ -168,7 +171,7 @@ int demo(const Terminal& terminal) {
   a_deadlock(terminal);
   an_eviction(terminal);
   coroutines(terminal);
-  show_contenders(terminal);
+  show_processes(terminal);
   what_next(terminal);
   return 0;
 }

@@ -10,8 +10,8 @@
 
 #include "bench.hpp"
 #include "cli.hpp"
-#include "contenders.hpp"
 #include "demo.hpp"
+#include "demo_processes.hpp"
 #include "exit_status.hpp"
 #include "list.hpp"
 #include "operate.hpp"

@@ -1,4 +1,4 @@
-#include "stage.hpp"
+#include "demo_scenario.hpp"
 
 #include <fmt/core.h>
 
@@ -18,8 +18,8 @@ constexpr std::chrono::milliseconds beat{40};
 }  // namespace
 
 // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): in the order in which they are printed.
-Stage::Stage(const Terminal& terminal, std::string_view title, std::string_view story,
-             std::vector<std::string> actors)
+DemoScenario::DemoScenario(const Terminal& terminal, std::string_view title, std::string_view story,
+                           std::vector<std::string> actors)
     : terminal_(terminal),
       holds_(actors.size()),
       newest_(actors.size()),
@@ -38,7 +38,7 @@ Stage::Stage(const Terminal& terminal, std::string_view title, std::string_view 
   }
 }
 
-Stage::~Stage() {
+DemoScenario::~DemoScenario() {
   for (std::size_t i = 0; i < actors_.size(); ++i) {
     if (actors_[i].shown != State::idle) leaves(i);
   }
@@ -46,7 +46,7 @@ Stage::~Stage() {
 
 // ---- On the actors' threads ----
 
-void Stage::run(std::size_t actor, const std::stop_token& stop) {
+void DemoScenario::run(std::size_t actor, const std::stop_token& stop) {
   for (;;) {
     std::function<void()> cue;
     {
@@ -62,13 +62,13 @@ void Stage::run(std::size_t actor, const std::stop_token& stop) {
   }
 }
 
-void Stage::note(Event event) {
+void DemoScenario::note(Event event) {
   const std::scoped_lock lock{mutex_};
   mailboxes_[event.actor].asking.reset();
   events_.push_back(std::move(event));
 }
 
-void Stage::ask(std::size_t actor, const Claim& claim) {
+void DemoScenario::ask(std::size_t actor, const Claim& claim) {
   std::vector<Hold>& holds = holds_[actor];
   {
     const std::scoped_lock lock{mutex_};
@@ -98,7 +98,7 @@ void Stage::ask(std::size_t actor, const Claim& claim) {
 
 // ---- On the thread that gives the cues ----
 
-void Stage::tell(std::size_t actor, std::function<void()> cue) {
+void DemoScenario::tell(std::size_t actor, std::function<void()> cue) {
   {
     const std::scoped_lock lock{mutex_};
     mailboxes_[actor].cues.push_back(std::move(cue));
@@ -107,11 +107,11 @@ void Stage::tell(std::size_t actor, std::function<void()> cue) {
   print_when_idle();
 }
 
-void Stage::asks(std::size_t actor, Claim claim) {
+void DemoScenario::asks(std::size_t actor, Claim claim) {
   tell(actor, [this, actor, claim = std::move(claim)] { ask(actor, claim); });
 }
 
-void Stage::leaves(std::size_t actor) {
+void DemoScenario::leaves(std::size_t actor) {
   tell(actor, [this, actor] {
     note(
         {.at = Clock::now(), .actor = actor, .state = State::idle, .word = "released", .note = {}});
@@ -119,7 +119,7 @@ void Stage::leaves(std::size_t actor) {
   });
 }
 
-void Stage::is_evicted(std::size_t actor) {
+void DemoScenario::is_evicted(std::size_t actor) {
   Token token;
   {
     const std::scoped_lock lock{mutex_};
@@ -131,13 +131,13 @@ void Stage::is_evicted(std::size_t actor) {
   print_when_idle();
 }
 
-bool Stage::waits(std::string_view owner) const {
+bool DemoScenario::waits(std::string_view owner) const {
   return std::ranges::any_of(space_.inspect(), [&](const TicketInfo& info) {
     return !info.granted && info.ticket.owner == Owner{owner};
   });
 }
 
-void Stage::print_when_idle() {
+void DemoScenario::print_when_idle() {
   for (std::size_t i = 0; i < actors_.size();) {
     const auto at_rest = [&] {
       const std::scoped_lock lock{mutex_};
@@ -164,7 +164,7 @@ void Stage::print_when_idle() {
   std::this_thread::sleep_for(beat);
 }
 
-Stage::Looks Stage::looks(State state) {
+DemoScenario::Looks DemoScenario::looks(State state) {
   switch (state) {
     case State::holding: return {.bar = "┃", .style = Style::green};
     case State::waiting: return {.bar = "┊", .style = Style::yellow};
@@ -173,7 +173,7 @@ Stage::Looks Stage::looks(State state) {
   return {.bar = " ", .style = Style::dim};
 }
 
-void Stage::print(const Event& event) {
+void DemoScenario::print(const Event& event) {
   using std::chrono::microseconds;
   const auto elapsed = std::chrono::duration_cast<microseconds>(event.at - start_);
   std::string row =

@@ -1,4 +1,4 @@
-// stage.hpp: actors that lock and release on cue, and the timeline of what happened to them.
+// demo_scenario.hpp: actors that lock and release on cue, and the timeline of what happened to them.
 //
 // Each actor is a thread of its own. A cue returns when everything that it set in motion has come
 // to rest: every actor has done what it was told, or waits in line. What happened is then printed,
@@ -33,18 +33,18 @@
 
 namespace tenure::cli {
 
-class Stage {
+class DemoScenario {
  public:
   static constexpr std::size_t max_actors = 4;  // As many columns as 80 characters have room for.
 
   // An actor's name is also the owner it asks as.
-  Stage(const Terminal& terminal, std::string_view title, std::string_view story,
-        std::vector<std::string> actors);
-  Stage(const Stage&) = delete;
-  Stage(Stage&&) = delete;
-  Stage& operator=(const Stage&) = delete;
-  Stage& operator=(Stage&&) = delete;
-  ~Stage();
+  DemoScenario(const Terminal& terminal, std::string_view title, std::string_view story,
+               std::vector<std::string> actors);
+  DemoScenario(const DemoScenario&) = delete;
+  DemoScenario(DemoScenario&&) = delete;
+  DemoScenario& operator=(const DemoScenario&) = delete;
+  DemoScenario& operator=(DemoScenario&&) = delete;
+  ~DemoScenario();
 
   void asks(std::size_t actor, Claim claim);
   void leaves(std::size_t actor);  // Gives back everything.

@@ -1,4 +1,4 @@
-#include "contenders.hpp"
+#include "demo_processes.hpp"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -115,7 +115,7 @@ void wait_until_in_line(const Space& space, const Path& path, std::size_t ticket
 
 }  // namespace
 
-void show_contenders(const Terminal& terminal) {
+void show_processes(const Terminal& terminal) {
   fmt::print(
       "\n{}\n{}\n",
       terminal.paint(Style::bold, "7. Four processes, one file; the holder is killed"),

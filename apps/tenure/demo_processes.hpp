@@ -1,4 +1,4 @@
-// contenders.hpp: the part of `tenure demo` with processes: one of them dies, and another has the
+// demo_processes.hpp: the part of `tenure demo` with processes: one of them dies, and another has the
 // lock.
 #pragma once
 
@@ -9,7 +9,7 @@ namespace tenure::cli {
 
 // Starts four processes that want one path of a temporary file, kills whoever holds it, and prints
 // how soon the next one has it.
-void show_contenders(const Terminal& terminal);
+void show_processes(const Terminal& terminal);
 
 // What each of the four does: says when it has the lock, and gives it back when its input ends.
 int contend(const ContenderOptions& options);
