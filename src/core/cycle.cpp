@@ -41,7 +41,7 @@ class Search {
   void sort_owners();
   void add_waiting(std::size_t ticket);
   void remove_waiting(std::size_t ticket);
-  [[nodiscard]] auto family(std::size_t ticket) const {
+  [[nodiscard]] auto tickets_at_or_below(std::size_t ticket) const {
     const OwnerNode& owner = owners_[owner_of_[ticket]];
     return std::span{by_owner_}.subspan(owner.first, owner.last - owner.first);
   }
@@ -55,7 +55,7 @@ class Search {
   }
 
   std::span<const Ticket> tickets_;
-  std::vector<std::size_t> by_owner_;  // Families are contiguous: a path is right before its own.
+  std::vector<std::size_t> by_owner_;  // Descendants follow their owner: paths sort so.
   std::vector<std::size_t> owner_of_;
   std::vector<OwnerNode> owners_;
   std::vector<std::uint8_t> waits_;  // By ticket: added, and still waiting.
@@ -71,7 +71,7 @@ void Search::sort_owners() {
   const auto owner_at = [this](std::size_t position) -> const Owner& {
     return tickets_[by_owner_[position]].owner;
   };
-  std::size_t enclosing = none;  // The innermost owner whose family may go on.
+  std::size_t enclosing = none;  // The innermost owner that may have more descendants.
   for (std::size_t at = 0; at < by_owner_.size(); ++at) {
     while (enclosing != none && !owner_at(at).within(owner_at(owners_[enclosing].first))) {
       owners_[enclosing].last = at;
@@ -116,7 +116,7 @@ void Search::add_reachable(std::size_t start) {
     for (const std::size_t blocker : waits_for(tickets_[ticket], tickets_, all)) {
       OwnerNode& owner = owners_[owner_of_[blocker]];
       if (std::exchange(owner.added, true)) continue;
-      for (const std::size_t other : family(blocker)) {
+      for (const std::size_t other : tickets_at_or_below(blocker)) {
         if (waits_[other] != 0 || granted(tickets_[other], tickets_)) continue;
         add_waiting(other);
         queue.push_back(other);
@@ -165,7 +165,7 @@ std::vector<Wait> Search::circle_through(std::size_t start) const {
   for (std::size_t at = 0; at < steps.size(); ++at) {
     const std::size_t waiting = steps[at].waiting;
     for (const std::size_t blocker : remaining_blockers(waiting)) {
-      for (const std::size_t next : family(blocker)) {
+      for (const std::size_t next : tickets_at_or_below(blocker)) {
         if (waits_[next] == 0) continue;
         if (next == start) return unwind(at, blocker);
         if (std::exchange(seen[next], 1) != 0) continue;
@@ -183,7 +183,7 @@ std::size_t Search::any_on_circle() const {
   std::vector<std::uint8_t> seen(tickets_.size());
   auto at = static_cast<std::size_t>(first - waits_.begin());
   while (std::exchange(seen[at], 1) == 0) {
-    const auto others = family(remaining_blockers(at).front());
+    const auto others = tickets_at_or_below(remaining_blockers(at).front());
     at = *std::ranges::find_if(others, [this](std::size_t i) { return waits_[i] != 0; });
   }
   return at;

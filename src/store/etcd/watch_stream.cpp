@@ -20,7 +20,7 @@ constexpr std::chrono::milliseconds longest_reconnect_pause = 1s;
 
 }  // namespace
 
-void Watches::follow_stream() {
+void Watches::read_stream() {
   pb::WatchResponse response;
   base::Backoff backoff{first_reconnect_pause, longest_reconnect_pause};
   std::random_device random;

@@ -81,7 +81,7 @@ void Watches::start() {
   if (stopping_) return;
   // Each on its own: the last attempt may have got one thread and not the other.
   service_.start([self = shared_from_this()] { self->serve(); });
-  stream_.start([self = shared_from_this()] { self->follow_stream(); });
+  stream_.start([self = shared_from_this()] { self->read_stream(); });
 }
 
 void Watches::serve() {

@@ -67,7 +67,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
   void nap() TENURE_REQUIRES(table_.mutex);
 
   // The stream's.
-  void follow_stream();
+  void read_stream();
   [[nodiscard]] bool begin();
   void take(const pb::WatchResponse& response);
   void take_step(std::span<const pb::Event* const> events, std::int64_t number)

@@ -16,21 +16,21 @@ constexpr int too_long_log = 2 * Checkpoints::long_log;  // It outgrows the thre
 }  // namespace
 
 bool Checkpoints::due(int pages) {
-  const std::uint32_t stage = stage_.load();
-  if (stage == moving || stage == stopped) return false;
+  const std::uint32_t state = state_.load();
+  if (state == moving || state == stopped) return false;
   if (pages < long_log) {
     next_at_ = long_log;
     gap_ = 1;
-    if (stage != resting) stage_.store(resting);
+    if (state != resting) state_.store(resting);
     return false;
   }
-  const bool rest_is_short = stage == moved && pages >= moved_ && pages - moved_ <= short_rest;
+  const bool rest_is_short = state == moved && pages >= moved_ && pages - moved_ <= short_rest;
   if (pages < next_at_ && !rest_is_short) return false;
   if (!rest_is_short && pages < too_long_log && ask()) {
     next_at_ = pages + gap_of_thread;
     return false;
   }
-  stage_.store(resting);
+  state_.store(resting);
   next_at_ = pages + gap_;
   gap_ = std::min(2 * gap_, longest_gap);
   return true;
@@ -43,28 +43,28 @@ bool Checkpoints::ask() {
   } catch (const std::system_error&) {
     return false;
   }
-  stage_.store(moving);
-  stage_.notify_one();
+  state_.store(moving);
+  state_.notify_one();
   return true;
 }
 
 void Checkpoints::work() noexcept {
   for (;;) {
-    const std::uint32_t stage = stage_.load();
-    if (stage == stopped) return;
-    if (stage != moving) {
-      stage_.wait(stage);
+    const std::uint32_t state = state_.load();
+    if (state == stopped) return;
+    if (state != moving) {
+      state_.wait(state);
       continue;
     }
     moved_ = move_();
     std::uint32_t expected = moving;
-    stage_.compare_exchange_strong(expected, moved);
+    state_.compare_exchange_strong(expected, moved);
   }
 }
 
 void Checkpoints::stop() noexcept {
-  stage_.store(stopped);
-  stage_.notify_one();
+  state_.store(stopped);
+  state_.notify_one();
   if (thread_.joinable()) thread_.join();
 }
 

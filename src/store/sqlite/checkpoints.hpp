@@ -40,7 +40,7 @@ class Checkpoints {
   void stop() noexcept;
 
  private:
-  enum Stage : std::uint8_t { resting, moving, moved, stopped };
+  enum State : std::uint8_t { resting, moving, moved, stopped };
   [[nodiscard]] bool ask();
   void work() noexcept;
 
@@ -48,7 +48,7 @@ class Checkpoints {
   int next_at_ = long_log;  // The length at which it is tried next, and by how much more the time
   int gap_ = 1;             // after that.
   int moved_ = 0;           // The thread's, while it is moving.
-  std::atomic<std::uint32_t> stage_{resting};
+  std::atomic<std::uint32_t> state_{resting};
   std::thread thread_;
 };
 

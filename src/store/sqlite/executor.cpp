@@ -245,7 +245,7 @@ void Executor::change(Connection& connection, const Write& write, Revision revis
 
 void Executor::touch(std::string_view key, std::uint64_t revision) {
   side_->log().add(key, revision);
-  for (const std::size_t index : {bucket_of(key), family_of(key), every_key}) {
+  for (const std::size_t index : {key_bucket(key), first_byte_bucket(key), every_key}) {
     side_->bucket(index).revision.store(revision);
     touched_.push_back(static_cast<std::uint32_t>(index));
   }

@@ -37,13 +37,13 @@ std::int64_t coarse_clock_ns() noexcept {
   return (static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000) + time.tv_nsec;
 }
 
-std::size_t bucket_of(std::string_view key) noexcept {
+std::size_t key_bucket(std::string_view key) noexcept {
   std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a: every process must get the same.
   for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
   return (hash ^ hash >> 32U) % key_buckets;
 }
 
-std::size_t family_of(std::string_view key) noexcept {
+std::size_t first_byte_bucket(std::string_view key) noexcept {
   return key_buckets + (key.empty() ? 0 : static_cast<unsigned char>(key.front()));
 }
 

@@ -40,10 +40,10 @@
 
 namespace tenure::sqlite {
 
-inline constexpr std::size_t doorbells = 1024;     // Processes that watch at once; more share.
-inline constexpr std::size_t key_buckets = 16384;  // By hash of the key,
-inline constexpr std::size_t families = 256;       // by its first byte,
-inline constexpr std::size_t every_key = key_buckets + families;  // and one for all.
+inline constexpr std::size_t doorbells = 1024;          // Processes that watch at once; more share.
+inline constexpr std::size_t key_buckets = 16384;       // By hash of the key,
+inline constexpr std::size_t first_byte_buckets = 256;  // by its first byte,
+inline constexpr std::size_t every_key = key_buckets + first_byte_buckets;  // and one for all.
 inline constexpr std::size_t buckets = every_key + 1;
 
 struct Bucket {
@@ -77,8 +77,8 @@ struct Shared {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && sizeof(Bucket) == 16 &&
               sizeof(Doorbell) == 16);
 
-[[nodiscard]] std::size_t bucket_of(std::string_view key) noexcept;
-[[nodiscard]] std::size_t family_of(std::string_view key) noexcept;
+[[nodiscard]] std::size_t key_bucket(std::string_view key) noexcept;
+[[nodiscard]] std::size_t first_byte_bucket(std::string_view key) noexcept;
 
 enum class Byte : std::int64_t {};  // Of the side file, as an offset.
 enum class LockType : std::uint8_t { read = F_RDLCK, write = F_WRLCK, none = F_UNLCK };

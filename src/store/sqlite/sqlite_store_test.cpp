@@ -219,10 +219,10 @@ TEST(SqliteStore, AWatchThatWasRungTooEarlyIsArmedAgain) {
   const auto watch = store->watch(what, bell.notice());
   SideFile side{directory / "app.db-tenure", {.uid = ::getuid(), .gid = ::getgid()}};
   side.done();
-  auto& bucket = side.bucket(bucket_of("a"));
+  auto& bucket = side.bucket(key_bucket("a"));
   bucket.revision.store(what.after.value + 1000);
   bucket.bits.store(0);
-  ring_doorbell(side.doorbell(0), std::uint64_t{1} << bucket_of("a") % 64);
+  ring_doorbell(side.doorbell(0), std::uint64_t{1} << key_bucket("a") % 64);
   kit::until([&] { return bucket.bits.load() != 0; });
   put(*store, "a");
   bell.wait();

@@ -18,18 +18,19 @@ std::vector<std::uint32_t> buckets_of(const std::vector<Range>& ranges) {
     found.push_back(static_cast<std::uint32_t>(bucket));
   };
   for (const Range& range : ranges) {
-    const std::size_t first = family_of(range.from);
-    // A single byte is an end that its own family does not reach into.
-    const std::size_t last =
-        range.to.empty() ? every_key - 1 : family_of(range.to) - (range.to.size() == 1 ? 1 : 0);
+    const std::size_t first = first_byte_bucket(range.from);
+    // A single byte is an end that the bucket of its own first byte does not reach into.
+    const std::size_t last = range.to.empty()
+                                 ? every_key - 1
+                                 : first_byte_bucket(range.to) - (range.to.size() == 1 ? 1 : 0);
     if (stores::is_one_key(range)) {
-      add(bucket_of(range.from));
+      add(key_bucket(range.from));
     } else if (!range.to.empty() && range.to <= range.from) {
       continue;  // Nothing is in it.
     } else if (last - first >= most_families) {
       add(every_key);
     } else {
-      for (std::size_t family = first; family <= last; ++family) add(family);
+      for (std::size_t bucket = first; bucket <= last; ++bucket) add(bucket);
     }
   }
   std::ranges::sort(found);
