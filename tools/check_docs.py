@@ -18,7 +18,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-STAGES = ROOT / "tests" / "docs"
+TEMPLATES = ROOT / "tests" / "docs"
 FENCE = re.compile(r"^```(\w*)$")
 MARK = re.compile(r"^<!-- (is|test|not tested): (\S.*) -->$")
 PLACE = re.compile(r"^ *(//|#) SNIPPET\n", re.MULTILINE)
@@ -52,8 +52,8 @@ def blocks_of(document, text):
         at += 1
 
 
-def complaints(blocks, harnesses, read):
-    """`harnesses`: the names in tests/docs; `read`: the text of a file of the repository, or None."""
+def complaints(blocks, templates, read):
+    """`templates`: the names in tests/docs; `read`: the text of a file of the repository, or None."""
     used = {}
     for block in blocks:
         where = f"{block.document}:{block.line - 1}"
@@ -64,24 +64,24 @@ def complaints(blocks, harnesses, read):
             if read(block.value) != block.text:
                 yield f"{where}: this block is not {block.value}: copy one over the other"
         elif block.kind == "test":
-            if block.value not in harnesses:
+            if block.value not in templates:
                 yield f"{where}: there is no tests/docs/{block.value}"
             elif block.value in used:
                 yield f"{where}: tests/docs/{block.value} tests {used[block.value]} already"
             used.setdefault(block.value, where)
-    for name in sorted(set(harnesses) - set(used)):
+    for name in sorted(set(templates) - set(used)):
         yield f"tests/docs/{name}: no document has a block for it"
-    for name in harnesses:
+    for name in templates:
         if len(PLACE.findall(read(f"tests/docs/{name}") or "")) != 1:
             yield f"tests/docs/{name}: needs one line SNIPPET, in a comment"
 
 
-def filled(harness, block):
+def filled(template, block):
     """Compilers report errors at the line of the document."""
     text = block.text
     if block.language == "cpp":
         text = f'#line {block.line} "{ROOT / block.document}"\n{text}'
-    return PLACE.sub(lambda _: text, harness)
+    return PLACE.sub(lambda _: text, template)
 
 
 def documents():
@@ -120,8 +120,8 @@ def self_test():
         ("<!-- test: s.sh -->\n```sh\nls\n```\n" * 2, ["s.sh"], "d:6: tests/docs/s.sh tests d:2"),
         ("<!-- test: two.sh -->\n```sh\nls\n```\n", ["two.sh"], "tests/docs/two.sh: needs one"),
     ]
-    for text, harnesses, expected in cases:
-        found = list(complaints(list(blocks_of("d", text)), harnesses, files.get))
+    for text, templates, expected in cases:
+        found = list(complaints(list(blocks_of("d", text)), templates, files.get))
         good = len(found) == 1 and found[0].startswith(expected) if expected else not found
         assert good, (text, expected, found)
     block = next(blocks_of("d", "\n```cpp\nf();\n```\n"))
@@ -135,9 +135,9 @@ def main(words):
     if len(words) == 3 and words[0] == "--fill":
         fill(*words[1:])
         return 0
-    harnesses = [path.name for path in STAGES.iterdir()
+    templates = [path.name for path in TEMPLATES.iterdir()
               if path.name.endswith("_test.cpp") or path.suffix == ".sh"]
-    found = list(complaints(all_blocks(), harnesses, read_file))
+    found = list(complaints(all_blocks(), templates, read_file))
     print("\n".join(found), end="\n" if found else "")
     return 1 if found else 0
 

@@ -24,8 +24,8 @@ import servers  # noqa: E402
 
 
 def main(name, program):
-    harness = (ROOT / "tests" / "docs" / name).read_text(encoding="utf-8")
-    needs = re.search(r"^# needs: (.*)$", harness, re.MULTILINE)
+    template = (ROOT / "tests" / "docs" / name).read_text(encoding="utf-8")
+    needs = re.search(r"^# needs: (.*)$", template, re.MULTILINE)
     needed = needs.group(1).split() if needs else []
     with contextlib.ExitStack() as stack:
         top = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tenure-docs-")))

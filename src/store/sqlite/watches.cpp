@@ -10,7 +10,7 @@ namespace tenure::sqlite {
 namespace {
 
 // A range over more first bytes than this hangs on the bucket of all keys.
-constexpr std::size_t most_families = 8;
+constexpr std::size_t most_first_bytes = 8;
 
 std::vector<std::uint32_t> buckets_of(const std::vector<Range>& ranges) {
   std::vector<std::uint32_t> found;
@@ -27,7 +27,7 @@ std::vector<std::uint32_t> buckets_of(const std::vector<Range>& ranges) {
       add(key_bucket(range.from));
     } else if (!range.to.empty() && range.to <= range.from) {
       continue;  // Nothing is in it.
-    } else if (last - first >= most_families) {
+    } else if (last - first >= most_first_bytes) {
       add(every_key);
     } else {
       for (std::size_t bucket = first; bucket <= last; ++bucket) add(bucket);
