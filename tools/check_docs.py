@@ -53,7 +53,7 @@ def blocks_of(document, text):
 
 
 def complaints(blocks, templates, read):
-    """`templates`: the names in tests/docs; `read`: the text of a file of the repository, or None."""
+    """`templates`: names in tests/docs; `read`: the text of a file of the repository, or None."""
     used = {}
     for block in blocks:
         where = f"{block.document}:{block.line - 1}"

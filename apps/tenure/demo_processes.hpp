@@ -1,5 +1,5 @@
-// demo_processes.hpp: the part of `tenure demo` with processes: one of them dies, and another has the
-// lock.
+// demo_processes.hpp: the part of `tenure demo` with processes: the holder is killed, and the next
+// process gets the lock.
 #pragma once
 
 #include "options.hpp"

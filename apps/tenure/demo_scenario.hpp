@@ -1,4 +1,4 @@
-// demo_scenario.hpp: actors that lock and release on cue, and the timeline of what happened to them.
+// demo_scenario.hpp: actors that lock and release on cue, and a timeline of what each one did.
 //
 // Each actor is a thread of its own. A cue returns when everything that it set in motion has come
 // to rest: every actor has done what it was told, or waits in line. What happened is then printed,

@@ -1,5 +1,5 @@
-// module.hpp: stores whose database needs a library of its own, loaded when a URL first asks for it: who
-// does not use etcd does not pay for gRPC, which takes 10 ms of every start.
+// module.hpp: stores whose database needs a large client library, loaded when a URL first names one.
+// Programs that do not use etcd do not pay for gRPC, which adds 10 ms to every start.
 //
 // A module is a shared object with a copy of this library in it and one C function,
 // tenure_store_module. What it throws can be caught here: types are told by their names.

@@ -3,8 +3,8 @@
 //
 //   faults_worker DIRECTORY NAME SLOT SEED LEASE_MS URL PROOF MINUTES
 //
-// PROOF is guard or silence (fault_client.hpp). The wall clock of the process is wrong by MINUTES. With the
-// word "last" for SEED the worker takes the whole space once, and ends.
+// PROOF is guard or silence (fault_client.hpp). The wall clock of the process is wrong by MINUTES.
+// With the word "last" for SEED the worker takes the whole space once, and ends.
 #include <signal.h>  // NOLINT: sigtimedwait is POSIX's.
 
 #include <atomic>

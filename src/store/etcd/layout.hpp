@@ -5,7 +5,7 @@
 //   PREFIX 0 'h' 't'  the tail: stamp(time), by every apply that only removes: etcd's revision of
 //                     it is what counts (numbers.hpp), and the time is that apply's own
 //   PREFIX 0 'k' KEY  an entry: stamp(changed) stamp(created) VALUE
-//   PREFIX 0 'm' ID   a session's lease key: under its lease, so etcd removes it when the lease ends
+//   PREFIX 0 'm' ID   a session's lease key, attached to its lease: etcd removes both together
 //
 // No prefix has a zero byte in it, so no store reaches into another's. Stamps compare as numbers
 // do: etcd can compare values with them in a transaction.

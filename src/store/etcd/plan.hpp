@@ -23,8 +23,8 @@
 //            else read the head, reads                            (not committed)
 //
 //   alone    if   the guards hold, and the head is the one that this process put last
-//            then writes, head = s (or removals, tail = a unique time), reads of what is not known to be
-//                 empty (store/common/sole_writer.hpp)
+//            then writes, head = s (or removals, tail = a unique time), reads of the ranges that
+//                 are not known to be empty (store/common/sole_writer.hpp)
 //            else nothing                                         (another form)
 //
 // Only "one" and "several" race: with several proposals a race costs no round trip, as long as

@@ -1,5 +1,5 @@
-// executor.hpp: how the files of a store are read and written: connections, the gate, revisions, and
-// the bells that a commit rings.
+// executor.hpp: reads and writes the files of a store: connections, the gate, revisions, and the
+// doorbells that a commit rings.
 //
 //   a batch   BEGIN IMMEDIATE - each apply, with its revision - COMMIT - raise `decided`, ring
 //
