@@ -1,4 +1,4 @@
-// module.hpp: stores whose database needs a large client library, loaded when a URL first names one.
+// module.hpp: stores whose database needs a large client library, loaded when a URL first needs it.
 // Programs that do not use etcd do not pay for gRPC, which adds 10 ms to every start.
 //
 // A module is a shared object with a copy of this library in it and one C function,
