@@ -44,6 +44,14 @@ void try_as_row(std::string_view key, std::string value) {
   require(again->row == parsed->row, "it has changed");
 }
 
+void try_as_request(std::string_view key, const std::string& value) {
+  try {
+    static_cast<void>(tenure::stored::first_claim_in({std::string{key}, value, {1}, {1}}));
+  } catch (const StoreError& error) {
+    require(!std::string_view{error.what()}.empty(), "no reason");
+  }
+}
+
 void try_as_session(std::string_view key, const std::string& value) {
   try {
     static_cast<void>(tenure::stored::parse_session({std::string{key}, value, {1}, {1}}));
@@ -69,6 +77,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try_as_row(key, R"({"session":"0123456789abcdef","request":1,"since":1,"claims":[["a"]],)" +
                       value + "}");
   try_as_row(key, R"({"session":"0123456789abcdef","first":)" + value + "}");
+  try_as_row(key, R"({"format":2,"by":"0123456789abcdef","request":1,"since":1,"claims":[["a"]],)"
+                  R"("anchor":)" +
+                      value + "}");
+  try_as_row(key, R"({"anchor":["key","a"],"first":["a"],"format":)" + value + "}");
+  try_as_request(key, value);
   try_as_session(key, value);
   return 0;
 }

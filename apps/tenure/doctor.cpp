@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "snapshot.hpp"
 #include "space/stored/row.hpp"
 #include "space/stored/rows.hpp"
+#include "space/stored/tickets.hpp"
 #include "space_choice.hpp"
 #include "tenure/error.hpp"
 #include "tenure/store.hpp"
@@ -131,10 +133,40 @@ void report_unreadable(const stored::Unreadable& found, Report& report) {
   }
   std::string claims;
   for (const Claim& claim : found.claims) claims += (claims.empty() ? "" : " ") + claim.text();
+  if (found.newer) {
+    report.problems.emplace_back(fmt::format(
+        "ticket {} at {} was written by a newer version of Tenure ({}), so requests of this "
+        "version for that path fail: update this program",
+        found.number.value, claims, found.why));
+    return;
+  }
   report.problems.emplace_back(fmt::format(
       "ticket {0} at {1} cannot be read ({2}), so every request for that path fails: find the "
       "program that writes to this store, then run 'tenure evict {0}'",
       found.number.value, claims, found.why));
+}
+
+// Tickets that live as long as a key does.
+void report_anchors(Store& store, const stored::Rows& rows, Report& report) {
+  std::set<std::string> anchors;
+  std::size_t anchored = 0;
+  for (const stored::Seen& ticket : rows.tickets) {
+    if (!ticket.row.anchored()) continue;
+    ++anchored;
+    anchors.insert(ticket.row.anchor);
+  }
+  if (anchored == 0) return;
+  report.facts.push_back({.name = "anchored tickets",
+                          .value = fmt::format("{} on {} keys", anchored, anchors.size())});
+  stored::Hints hints;
+  const std::set<std::string> gone = stored::Tickets{store, hints}.missing(anchors);
+  const auto orphans = std::ranges::count_if(rows.tickets, [&gone](const stored::Seen& ticket) {
+    return gone.contains(ticket.row.anchor);
+  });
+  if (orphans == 0) return;
+  report.notes.emplace_back(fmt::format(
+      "{} on keys that are gone: the next waiter removes what they held; nothing needs to be done",
+      orphans == 1 ? "one ticket is anchored" : fmt::format("{} tickets are anchored", orphans)));
 }
 
 // How many tickets each session has. Read as they stand there, since a space would clear the dead
@@ -146,7 +178,10 @@ std::map<std::string, std::size_t> examine_tickets(Store& store, Report& report)
   const stored::Rows rows = stored::read_rows(std::move(outcome.reads.front()));
   for (const stored::Unreadable& found : rows.unreadable) report_unreadable(found, report);
   std::map<std::string, std::size_t> tickets;
-  for (const stored::Seen& ticket : rows.tickets) ++tickets[ticket.row.session];
+  for (const stored::Seen& ticket : rows.tickets) {
+    if (!ticket.row.anchored()) ++tickets[ticket.row.session];
+  }
+  report_anchors(store, rows, report);
   return tickets;
 }
 

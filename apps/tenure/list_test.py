@@ -57,9 +57,10 @@ def as_json(space):
     assert all(isinstance(token, str) for token in tokens)
     assert sorted(tokens, key=int) == tokens
     for ticket, holder in zip(tickets, holders):
-        assert list(ticket) == ["token", "state", "position", "claims", "owner", "session", "host",
-                                "pid", "label", "since", "deadline", "fault",
+        assert list(ticket) == ["token", "state", "position", "claims", "owner", "session",
+                                "anchor", "host", "pid", "label", "since", "deadline", "fault",
                                 "blocked_by"], ticket
+        assert ticket["anchor"] is None, ticket
         assert ticket["pid"] == holder.pid and ticket["host"] == os.uname().nodename
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", ticket["since"]), ticket
         assert ticket["deadline"] is None and re.fullmatch(r"[0-9a-f]{16}", ticket["session"])
@@ -286,6 +287,51 @@ def unreadable_entries(space):
         assert space.do("evict", token)[0] == 0
     assert json.loads(space.do("doctor", "--json")[1])["problems"] == []
     assert space.do("run", "a", "--", "true")[0] == 0
+
+
+def anchored_tickets(space):
+    """A ticket that hangs on a key is listed as any other, until the key goes."""
+    assert space.do("run", "b", "--", "true")[0] == 0
+    row = {"format": 2, "anchor": ["key", "orders%2F7"], "by": "0" * 16, "request": 1,
+           "claims": [["a"]], "since": 1, "label": "import"}
+    key = b"\x01\x01\x01a\x00" + (7).to_bytes(8, "big")
+
+    def write(sql, *values):
+        with contextlib.closing(sqlite3.connect(space.file("space.db"))) as database, database:
+            database.execute(sql, values)
+
+    write("INSERT INTO entry VALUES (?, '', 1, 1)", b"orders/7")
+    write("INSERT INTO entry VALUES (?, ?, 7, 7)", key, json.dumps(row).encode())
+    [ticket] = space.tickets()
+    assert (ticket["token"], ticket["anchor"], ticket["state"]) == ("7", "orders%2F7", "holds")
+    assert "import" in space.do("ls")[1]
+    assert "[orders%2F7]" in space.do("tree")[1]
+    assert re.search(r"^  anchor +orders%2F7$", space.do("show", "a")[1], re.MULTILINE)
+    assert space.do("run", "a", "--try", "--quiet", "--", "true")[0] == 75
+    status, out, _ = space.do("doctor", "--json")
+    document = json.loads(out)
+    assert (status, document["problems"]) == (0, []), document
+    assert document["facts"]["anchored tickets"] == "1 on 1 keys", document
+    write("DELETE FROM entry WHERE key = ?", b"orders/7")
+    notes = json.loads(space.do("doctor", "--json")[1])["notes"]
+    assert any("one ticket is anchored on keys that are gone" in note for note in notes), notes
+    assert space.do("run", "a", "--", "true")[0] == 0
+
+
+def newer_tickets(space):
+    """A ticket of a later version is left alone, and named."""
+    assert space.do("run", "b", "--", "true")[0] == 0
+    row = {"format": 3, "session": "0" * 16, "request": 1, "claims": [["a"]], "since": 1}
+    key = b"\x01\x01\x01a\x00" + (7).to_bytes(8, "big")
+    with contextlib.closing(sqlite3.connect(space.file("space.db"))) as database, database:
+        database.execute("INSERT INTO entry VALUES (?, ?, 7, 7)", (key, json.dumps(row).encode()))
+    for command in (["run", "a", "--", "true"], ["evict", "7"], ["evict", "--now", "7"]):
+        status, _, error = space.do(*command)
+        assert status == 1 and "newer version of Tenure" in error, (command, status, error)
+    status, out, _ = space.do("doctor", "--json")
+    [problem] = json.loads(out)["problems"]
+    assert status == 1 and "update this program" in problem, problem
+    assert [ticket["token"] for ticket in space.tickets()] == ["7"]
 
 
 def new_epoch(space):

@@ -36,6 +36,7 @@ void print(const TicketInfo& info, const Terminal& terminal, Instant now) {
   line(terminal, "host", printable(info.host));
   line(terminal, "pid", info.pid != 0 ? std::to_string(info.pid) : "");
   line(terminal, "session", printable(info.session));
+  if (!info.anchor.empty()) line(terminal, "anchor", Path::of(info.anchor).text());
   line(terminal, "since", moment(info.since, now));
   line(terminal, "deadline", moment(info.deadline, now));
   if (info.granted) return;

@@ -38,6 +38,7 @@ Json json_of(const TicketInfo& info) {
   for (const Claim& claim : info.ticket.claims) out["claims"].push_back(json_of(claim));
   out["owner"] = info.ticket.owner.anonymous() ? Json(nullptr) : Json(info.ticket.owner.text());
   out["session"] = info.session;
+  out["anchor"] = info.anchor.empty() ? Json(nullptr) : Json(Path::of(info.anchor).text());
   out["host"] = info.host;
   out["pid"] = info.pid;
   out["label"] = info.label;

@@ -31,6 +31,7 @@ std::string ticket_text(const TicketInfo& info, const Claim& claim, const Termin
     out += fmt::format(" '{}'", label);
   }
   if (!info.host.empty()) out += fmt::format(" ({}, pid {})", printable(info.host), info.pid);
+  if (!info.anchor.empty()) out += fmt::format(" [{}]", Path::of(info.anchor).text());
   if (info.since)
     out += fmt::format(" for {}", base::age_text(detail::saturating_sub(now, *info.since)));
   return out;

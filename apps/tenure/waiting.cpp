@@ -111,6 +111,9 @@ class WaitingLine {
     if (!blocker.host.empty()) {
       out += fmt::format(" ({}, pid {})", printable(blocker.host), blocker.pid);
     }
+    if (!blocker.anchor.empty()) {
+      out += fmt::format(" as long as '{}' exists", Path::of(blocker.anchor).text());
+    }
     if (blocker.since) {
       out += fmt::format("{} for {}", blocker.granted ? "" : ", waiting",
                          base::age_text(detail::saturating_sub(in_.store->now(), *blocker.since)));

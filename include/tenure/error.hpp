@@ -55,4 +55,11 @@ class SessionLost : public Error {
   using Error::Error;
 };
 
+// The key that keeps the request's ticket alive (Locker::anchored) is not in the store, or was
+// removed while the request waited.
+class AnchorLost : public Error {
+ public:
+  using Error::Error;
+};
+
 }  // namespace tenure

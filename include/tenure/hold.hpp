@@ -68,6 +68,16 @@ class Hold {
   template <class CompletionToken>
   auto async_release(CompletionToken&& token);
 
+  // Leaves an anchored ticket (Locker::anchored) to whoever calls Space::find() with the token that
+  // this returns. The hold is empty then. Throws BadRequest for a ticket that ends with its
+  // process.
+  Token detach() {
+    if (backend_ == nullptr) throw BadRequest("detach() called on an empty Hold: lock first");
+    backend_->detach(grant_);
+    backend_ = nullptr;
+    return grant_.token;
+  }
+
   // Until when it is held at most, by the store's clock; nothing without a max_hold or an eviction.
   [[nodiscard]] std::optional<Instant> deadline() const {
     return backend_ != nullptr ? backend_->deadline(grant_) : std::nullopt;

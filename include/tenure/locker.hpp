@@ -21,7 +21,8 @@
 // All throw BadRequest for a request that can't be met by anybody, LimitMismatch where contenders
 // disagree on a limit, Deadlock when the owner would wait for itself, Closed when the space is
 // destroyed meanwhile, Evicted when an operator removed the waiting request, SessionLost when the
-// store has given this process up, and StoreError when the store can't be reached or written.
+// store has given this process up, AnchorLost when the key of an anchored request is not there, and
+// StoreError when the store can't be reached or written.
 //
 // Thread safety: const calls may run at once, on any threads.
 #pragma once
@@ -29,6 +30,7 @@
 #include <algorithm>
 #include <chrono>
 #include <concepts>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -134,8 +136,22 @@ class Locker {
   //   label: for people who inspect the space: the command, the service.
   [[nodiscard]] Locker max_hold(std::chrono::nanoseconds time) const;
   [[nodiscard]] Locker label(std::string text) const {
-    return {backend_, backend_->on_terms(owner_, {.max_hold = {}, .label = std::move(text)})};
+    return {
+        backend_,
+        backend_->on_terms(
+            owner_, {.max_hold = {}, .label = std::move(text), .anchor = {}, .request_id = {}})};
   }
+  //   anchored: tickets live as long as `key` is in the store, not as long as this process's
+  //   session: they outlive the process, and keep their place in the queue while nobody runs.
+  //   Space::find() and a repeated request with the same id get them back. The key must be there
+  //   first (AnchorLost), has at most 512 bytes, and should be one that seldom changes: each change
+  //   wakes those who wait for its tickets. A key that is removed and put again counts as the same
+  //   anchor to tickets that nobody has removed in between.
+  //   request_id: a repeated request with the same id and anchor is the same request. While its
+  //   ticket stands, whoever repeats it gets that ticket, in its old place, however the first
+  //   request ended. Throws BadRequest where the id was used with other claims.
+  [[nodiscard]] Locker anchored(std::string key) const;
+  [[nodiscard]] Locker request_id(std::uint64_t id) const;
 
   // A lockable object for std::unique_lock, std::shared_lock, std::scoped_lock; see mutex.hpp.
   [[nodiscard]] Mutex mutex(Claim claim) const;

@@ -10,11 +10,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <stop_token>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "tenure/detail/backend.hpp"
+#include "tenure/hold.hpp"
 #include "tenure/locker.hpp"
 #include "tenure/store.hpp"
 #include "tenure/ticket_info.hpp"
@@ -50,6 +53,14 @@ class Space : public Locker {
     return backend_->inspect(path);
   }
 
+  // The hold of an anchored ticket (Locker::anchored), for whoever takes over the work of a process
+  // that has ended; waits until the ticket is granted, or until `stop`, and leaves it where it is
+  // then. Nothing: there is no such ticket any more. Throws what lock() does, and BadRequest for a
+  // ticket that hangs on a session. Only one process at a time should have it. Tickets with a claim
+  // on `path` or below it are read, all by default.
+  [[nodiscard]] std::optional<Hold> find(Token token, const Path& path = {},
+                                         std::stop_token stop = {}) const;
+
   // The operator's release: a holder is told (Hold::lost) and loses its hold, a waiter gets an
   // Evicted error. False when there is no such ticket. In a space over a store the holder has a
   // second between being told and the next one's grant; evict_now() does without. What cannot be
@@ -66,6 +77,7 @@ class Space : public Locker {
  private:
   friend Space open(std::string_view url);
   friend Space open(std::shared_ptr<Store> store, SessionOptions options);
+  friend struct detail::SpaceAccess;
   explicit Space(std::shared_ptr<detail::Backend> backend) noexcept
       : Locker(std::move(backend), nullptr) {}
 };
@@ -75,5 +87,12 @@ class Space : public Locker {
 [[nodiscard]] Space open(std::string_view url);
 // The space in a store, for those who use the store as well; spaces in the same one are the same.
 [[nodiscard]] Space open(std::shared_ptr<Store> store, SessionOptions options = {});
+
+namespace detail {
+// For rooms that stand on a space.
+struct SpaceAccess {
+  static Backend& backend(const Space& space) noexcept { return *space.backend_; }
+};
+}  // namespace detail
 
 }  // namespace tenure

@@ -26,7 +26,10 @@ struct TicketInfo {
   std::optional<Instant> since;
   // Of stored spaces: until when a holder has it at most, who asked (see store.hpp), from where.
   std::optional<Instant> deadline;
+  // The session is that of the process that asked; with an `anchor`, the ticket lives as long as
+  // that key is in the store, whether or not the session does.
   std::string session;
+  std::string anchor;
   std::string host;
   std::int64_t pid = 0;
   std::string label;

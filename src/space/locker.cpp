@@ -14,7 +14,20 @@ Locker Locker::max_hold(std::chrono::nanoseconds time) const {
     throw BadRequest("max_hold must be greater than zero, but is " + std::to_string(time.count()) +
                      " ns: for no limit, do not call it");
   }
-  return {backend_, backend_->on_terms(owner_, {.max_hold = time, .label = {}})};
+  return {backend_, backend_->on_terms(
+                        owner_, {.max_hold = time, .label = {}, .anchor = {}, .request_id = {}})};
+}
+
+Locker Locker::anchored(std::string key) const {
+  if (key.empty()) throw BadRequest("anchored() needs a key of the store, but the key is empty");
+  return {backend_,
+          backend_->on_terms(
+              owner_, {.max_hold = {}, .label = {}, .anchor = std::move(key), .request_id = {}})};
+}
+
+Locker Locker::request_id(std::uint64_t id) const {
+  return {backend_, backend_->on_terms(
+                        owner_, {.max_hold = {}, .label = {}, .anchor = {}, .request_id = id})};
 }
 
 // Both: the Locker may be gone when the wait is over, if its Space was destroyed meanwhile.

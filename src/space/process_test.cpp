@@ -13,9 +13,11 @@
 #include <csignal>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "space/any_space_test.hpp"
 #include "tenure/asio.hpp"
@@ -196,6 +198,99 @@ TEST(InterruptedSpaces, ASignalEndsAProcessThatConnectsToEtcd) {
   kit::until([&] { return !client.runs(); });  // Or the signal is blocked.
   EXPECT_EQ(client.exit_status(), 128 + SIGINT);
 }
+
+// --- tickets that outlive their process
+
+// A process with one space and one hold that does what it is told.
+Process anchor_client(const std::string& url) {
+  return Process{[url](const Line& line) {
+    const std::shared_ptr<Store> store = tenure::store(url);
+    const Space space = open(store);
+    const Path path = Path::of("book");
+    Hold hold;
+    while (const std::optional<std::string> order = line.hear()) {
+      if (*order == "put" || *order == "remove") {
+        Txn txn;
+        txn.writes.push_back(*order == "put" ? Write::put("run/7", "") : Write::remove("run/7"));
+        store->apply(txn);
+        line.say("ok");
+      } else if (*order == "lock" || *order == "anchored") {
+        hold =
+            *order == "lock" ? space.lock(path) : space.anchored("run/7").request_id(1).lock(path);
+        line.say(std::to_string(hold.token().value));
+      } else if (order->starts_with("find ")) {
+        std::optional<Hold> found = space.find(Token{std::stoull(order->substr(5))});
+        line.say(found.has_value() ? "found" : "none");
+        if (found.has_value()) hold = *std::move(found);
+      } else if (*order == "release") {
+        line.say(hold.release() ? "yes" : "no");
+      } else {  // Each ticket: whether it holds, and what it hangs on.
+        std::string all = "tickets:";
+        for (const TicketInfo& info : space.inspect()) {
+          all +=
+              (info.granted ? " holds" : " waits") + (info.anchor.empty() ? "" : "@" + info.anchor);
+        }
+        line.say(all);
+      }
+    }
+  }};
+}
+
+class KilledClient : public AnySpace {};
+
+TEST_P(KilledClient, LeavesItsAnchoredHoldToWhoeverFindsIt) {
+  const std::string url = new_url();
+  Process dying = anchor_client(url);
+  const Process heir = anchor_client(url);
+  ASSERT_EQ(dying.ask("put"), "ok");
+  const std::string token = dying.ask("anchored");
+  dying.kill(SIGKILL);
+  EXPECT_EQ(heir.ask("look"), "tickets: holds@run/7");
+  ASSERT_EQ(heir.ask("find " + token), "found");
+  EXPECT_EQ(heir.ask("release"), "yes");
+  EXPECT_EQ(heir.ask("look"), "tickets:");
+  EXPECT_EQ(heir.ask("find " + token), "none");
+}
+
+TEST_P(KilledClient, KeepsItsPlaceWhileNobodyRuns) {
+  const std::string url = new_url();
+  Process dying = anchor_client(url);
+  const Process holder = anchor_client(url);
+  const Process behind = anchor_client(url);
+  const Process heir = anchor_client(url);
+  ASSERT_EQ(holder.ask("put"), "ok");
+  ASSERT_NE(holder.ask("lock"), "");
+  dying.tell("anchored");
+  kit::until([&] { return heir.ask("look") == "tickets: holds waits@run/7"; });
+  dying.kill(SIGKILL);
+  behind.tell("lock");
+  kit::until([&] { return heir.ask("look") == "tickets: holds waits@run/7 waits"; });
+  EXPECT_EQ(holder.ask("release"), "yes");
+  EXPECT_EQ(heir.ask("look"), "tickets: holds@run/7 waits");
+  const std::string token = heir.ask("anchored");  // The same request, repeated.
+  EXPECT_EQ(holder.ask("look"), "tickets: holds@run/7 waits");
+  EXPECT_EQ(heir.ask("release"), "yes");
+  EXPECT_LT(std::stoull(token), std::stoull(behind.hear()));
+  EXPECT_EQ(behind.ask("release"), "yes");
+}
+
+TEST_P(KilledClient, LosesItsTicketWithTheAnchor) {
+  const std::string url = new_url();
+  Process dying = anchor_client(url);
+  const Process behind = anchor_client(url);
+  const Process other = anchor_client(url);
+  ASSERT_EQ(dying.ask("put"), "ok");
+  ASSERT_NE(dying.ask("anchored"), "");
+  dying.kill(SIGKILL);
+  behind.tell("lock");
+  kit::until([&] { return other.ask("look") == "tickets: holds@run/7 waits"; });
+  EXPECT_EQ(other.ask("remove"), "ok");
+  EXPECT_NE(behind.hear(), "");
+  EXPECT_EQ(other.ask("look"), "tickets: holds");
+}
+
+INSTANTIATE_TEST_SUITE_P(In, KilledClient, ::testing::Values("sqlite", "postgres", "etcd"),
+                         [](const auto& kind) { return std::string{kind.param}; });
 
 // --- a process that can start no thread
 

@@ -1,11 +1,14 @@
 #include "tenure/space.hpp"
 
 #include <memory>
+#include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 
 #include "space/local/local_space.hpp"
 #include "space/stored/stored_space.hpp"
+#include "tenure/detail/sync_waiter.hpp"
 #include "tenure/error.hpp"
 
 namespace tenure {
@@ -18,6 +21,23 @@ Space& Space::operator=(Space&& other) noexcept {
     Locker::operator=(std::move(other));
   }
   return *this;
+}
+
+std::optional<Hold> Space::find(Token token, const Path& path, std::stop_token stop) const {
+  if (stop.stop_requested()) return std::nullopt;
+  detail::Backend* const backend = backend_.get();
+  detail::SyncWaiter waiter;
+  const std::optional<bool> granted = backend->attach(token, path, waiter);
+  if (!granted.has_value()) return std::nullopt;
+  if (!*granted) {
+    const std::stop_callback on_stop{std::move(stop), [backend, &waiter]() noexcept {
+                                       if (detail::cancel(backend, waiter)) waiter.set_cancelled();
+                                     }};
+    waiter.wait();
+  }
+  if (waiter.was_cancelled()) return std::nullopt;
+  waiter.throw_unless_granted();
+  return detail::HoldAccess::make(backend, waiter.grant);
 }
 
 namespace {

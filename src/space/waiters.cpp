@@ -16,6 +16,12 @@
 
 namespace tenure::detail {
 
+void Backend::throw_not_anchored() {
+  throw BadRequest(
+      "no ticket of a local space outlives its process: use a space over a store, and "
+      "space.anchored(key)");
+}
+
 void throw_outcome(const Waiter& waiter, WaitOutcome outcome) {
   switch (outcome) {
     case WaitOutcome::granted: return;

@@ -59,8 +59,9 @@ struct Waiter {
   }
 };
 
-struct HoldAccess;  // See hold.hpp.
-struct OwnerState;  // An owner, as a backend knows it.
+struct HoldAccess;   // See hold.hpp.
+struct SpaceAccess;  // See space.hpp.
+struct OwnerState;   // An owner, as a backend knows it.
 using OwnerRef = std::shared_ptr<OwnerState>;
 
 struct Ask {
@@ -72,6 +73,8 @@ struct Ask {
 struct Terms {
   std::chrono::nanoseconds max_hold{0};  // From the grant on; 0: for ever.
   std::string label;
+  std::string anchor;                       // The key that keeps its ticket alive; empty: none.
+  std::optional<std::uint64_t> request_id;  // With an anchor only.
 };
 
 class Backend {
@@ -108,6 +111,15 @@ class Backend {
 
   // False: it is lost, and stays so.
   virtual bool renew(Grant& grant) = 0;
+  // Of spaces over a store: waits, as request() does, for a ticket that is there already, among
+  // those with a claim on `path` or below it, and that hangs on a key. Null: there is no such
+  // ticket. Cancelling the wait leaves the ticket.
+  [[nodiscard]] virtual std::optional<bool> attach(Token /*token*/, const Path& /*path*/,
+                                                   Waiter& /*waiter*/) {
+    throw_not_anchored();
+  }
+  // Uses the grant up, and leaves the ticket to whoever attaches to it next.
+  virtual void detach(const Grant& /*grant*/) { throw_not_anchored(); }
   // Of spaces over a store; the others have no deadlines and nothing to guard.
   [[nodiscard]] virtual std::optional<Instant> deadline(const Grant& /*grant*/) { return {}; }
   [[nodiscard]] virtual std::vector<Guard> guard(const Grant& grant) = 0;
@@ -120,6 +132,9 @@ class Backend {
 
  protected:
   virtual ~Backend() = default;
+
+ private:
+  [[noreturn]] static void throw_not_anchored();
 };
 
 // True: the waiter is out, and done() will not be called. False: done() was, or is being, called,

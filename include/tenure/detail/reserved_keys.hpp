@@ -7,7 +7,9 @@
 //   \x02\x02   group_claims           src/space/stored: claims in all other groups
 //   \x03       sessions               every store: sessions; session_prefix in tenure/store.hpp
 //   \x04       void_connections       src/store/postgres: connections whose writes are void
-//   \x05-\x0f                         free
+//   \x05       request_ids            src/space/stored: tickets by the id that their caller chose
+//   \x06       owner_tickets          nobody yet: for an index of tickets by owner
+//   \x07-\x0f                         free
 //   \x10s      flow_slots             src/flow: values that many processes change
 //   \x11-\x1f                         free
 //
@@ -24,6 +26,8 @@ inline constexpr std::string_view shared_claims{"\x02\x01", 2};
 inline constexpr std::string_view group_claims{"\x02\x02", 2};
 inline constexpr std::string_view sessions{"\x03", 1};
 inline constexpr std::string_view void_connections{"\x04", 1};
+inline constexpr std::string_view request_ids{"\x05", 1};
+inline constexpr std::string_view owner_tickets{"\x06", 1};
 inline constexpr std::string_view flow_slots{"\x10s", 2};
 
 // The first byte that is a program's own.

@@ -60,6 +60,13 @@ void append_claim(std::string& out, const Claim& claim) {
   out += ']';
 }
 
+// The beginning of an entry.
+void append_anchor(std::string& out, std::string_view key) {
+  out += R"({"format":2,"anchor":["key",)";
+  append_string(out, Path::of(key).text());
+  out += ']';
+}
+
 // Not get<>() alone: it would cast a number with a fraction or an exponent, whatever its size.
 std::int64_t integer(const Json& json) {
   if (!json.is_number_integer()) throw BadRequest("a number is not an integer");
@@ -109,6 +116,34 @@ Instant instant(const Json& json) {
   return Instant{std::chrono::nanoseconds{std::max<std::int64_t>(integer(json), 0)}};
 }
 
+struct Newer {
+  std::string why;
+};
+
+// Of a format that is known: the key that an anchor names; empty: a session keeps the ticket alive.
+std::string parse_anchor(const Json& json) {
+  if (const auto format = json.find("format"); format != json.end()) {
+    const std::uint64_t number = natural(*format);
+    if (number > newest_format) {
+      throw Newer{"its format is " + std::to_string(number) +
+                  ", and this version reads formats up to " + std::to_string(newest_format)};
+    }
+  }
+  const auto anchor = json.find("anchor");
+  if (anchor == json.end()) return {};
+  if (!anchor->is_array() || anchor->empty()) throw BadRequest("an anchor must name its kind");
+  const std::string kind = (*anchor)[0].get<std::string>();
+  if (kind != "key") throw Newer{"this version does not know anchors of the kind '" + kind + "'"};
+  if (anchor->size() != 2) throw BadRequest("an anchor must be a kind and a key");
+  const Path key = parse_path((*anchor)[1]);
+  if (key.depth() != 1) throw BadRequest("an anchor must be one key");
+  std::string name{*key.segments().begin()};
+  if (name.empty() || name.size() > max_anchor) {
+    throw BadRequest("an anchor must have 1 to " + std::to_string(max_anchor) + " bytes");
+  }
+  return name;
+}
+
 // A value with bytes that are not UTF-8 is no JSON. Earlier versions wrote labels as they came.
 Json parse_json(const std::string& value) {
   Json json = Json::parse(value, nullptr, false);
@@ -118,8 +153,13 @@ Json parse_json(const std::string& value) {
 
 Row parse_ticket(const Json& json) {
   Row row;
-  row.session = json.at("session").get<std::string>();
+  row.anchor = parse_anchor(json);
+  row.session = json.at(row.anchored() ? "by" : "session").get<std::string>();
   row.request = natural(json.at("request"));
+  if (const auto id = json.find("id"); id != json.end()) {
+    if (!row.anchored()) throw BadRequest("a request id needs an anchor");
+    row.id = natural(*id);
+  }
   for (const Json& claim : json.at("claims")) row.claims.push_back(parse_claim(claim));
   if (const auto fault = find_fault(row.claims)) throw BadRequest(*fault);
   if (const auto owner = json.find("owner"); owner != json.end())
@@ -138,11 +178,15 @@ Row parse_ticket(const Json& json) {
 
 }  // namespace
 
-void refuse_row(const Entry& entry, std::string_view why) {
+void refuse_row(const Entry& entry, const RowFault& fault) {
   const std::optional<RowKey> key = parse_key(entry.key);
   const std::string token = std::to_string(key.has_value() ? key->number.value : 0);
   std::string reason;
-  append_escaped(reason, why, {});
+  append_escaped(reason, fault.why, {});
+  if (fault.newer) {
+    throw StoreError("ticket " + token + " was written by a newer version of Tenure (" + reason +
+                     "), and is left alone: update this program, or wait until that ticket ends");
+  }
   throw StoreError("the entry of ticket " + token + " was not written by Tenure (" + reason +
                    "): find the program that writes to this store, and remove the entry with "
                    "'tenure evict " +
@@ -150,11 +194,21 @@ void refuse_row(const Entry& entry, std::string_view why) {
 }
 
 std::string Row::text() const {
-  std::string out = R"({"session":)";
+  std::string out;
   out.reserve(160);
+  if (anchored()) {
+    append_anchor(out, anchor);
+    out += R"(,"by":)";
+  } else {
+    out += R"({"session":)";
+  }
   append_string(out, session);
   out += R"(,"request":)";
   append_number(out, request);
+  if (id.has_value()) {
+    out += R"(,"id":)";
+    append_number(out, *id);
+  }
   out += R"(,"claims":[)";
   for (const Claim& claim : claims) {
     if (&claim != claims.data()) out += ',';
@@ -188,32 +242,87 @@ std::string Row::text() const {
 }
 
 std::string Pointer::text() const {
-  std::string out = R"({"session":)";
-  append_string(out, session);
+  std::string out;
+  if (anchor.empty()) {
+    out += R"({"session":)";
+    append_string(out, session);
+  } else {
+    append_anchor(out, anchor);
+  }
   out += R"(,"first":)";
   append_claim(out, first);
   return out += '}';
 }
 
-std::expected<Parsed, std::string> read_row(const Entry& entry) {
+std::expected<Parsed, RowFault> read_row(const Entry& entry) {
+  const auto fault = [](std::string why, bool newer = false) {
+    return std::unexpected(RowFault{.why = std::move(why), .newer = newer});
+  };
   try {
     const Json json = parse_json(entry.value);
-    if (!json.is_object()) return std::unexpected("it is not a JSON object");
+    if (!json.is_object()) return fault("it is not a JSON object");
     if (json.contains("claims")) return Parsed{.row = parse_ticket(json), .pointer = {}};
-    return Parsed{.row = {},
-                  .pointer = Pointer{.session = json.at("session").get<std::string>(),
-                                     .first = parse_claim(json.at("first"))}};
+    Pointer pointer;
+    pointer.anchor = parse_anchor(json);
+    if (pointer.anchor.empty()) pointer.session = json.at("session").get<std::string>();
+    pointer.first = parse_claim(json.at("first"));
+    return Parsed{.row = {}, .pointer = std::move(pointer)};
+  } catch (const Newer& newer) {
+    return fault(newer.why, true);
   } catch (const Json::exception& error) {
-    return std::unexpected(error.what());
+    return fault(error.what());
   } catch (const BadRequest& error) {
-    return std::unexpected(error.what());
+    return fault(error.what());
   }
 }
 
 Parsed parse_row(const Entry& entry) {
-  std::expected<Parsed, std::string> parsed = read_row(entry);
+  std::expected<Parsed, RowFault> parsed = read_row(entry);
   if (!parsed.has_value()) refuse_row(entry, parsed.error());
   return *std::move(parsed);
+}
+
+std::string claim_text(const Row& row, std::size_t claim) {
+  if (claim == 0) return row.text();
+  return Pointer{.session = row.anchored() ? std::string{} : row.session,
+                 .anchor = row.anchor,
+                 .first = row.claims.front()}
+      .text();
+}
+
+Guard anchor_guard(const Row& row) {
+  return Guard::present(row.anchored() ? row.anchor : std::string{session_prefix} + row.session);
+}
+
+void watch_anchor(const Row& row, WatchFor& what) {
+  if (row.anchored()) {
+    what.ranges.push_back(Range::key(row.anchor));
+  } else {
+    what.session = row.session;
+  }
+}
+
+std::string request_key(std::string_view anchor, std::uint64_t id) {
+  std::string key{reserved::request_ids};
+  key += static_cast<char>(anchor.size() >> 8U);
+  key += static_cast<char>(anchor.size() & 0xffU);
+  return key.append(anchor).append(stamp(Revision{id}));
+}
+
+std::string request_text(const Row& row) {
+  std::string out;
+  append_claim(out, row.claims.front());
+  return out;
+}
+
+Claim first_claim_in(const Entry& request) {
+  try {
+    return parse_claim(parse_json(request.value));
+  } catch (const std::exception& error) {
+    throw StoreError("the entry of request id " + std::to_string(stamp_of(request.key).value) +
+                     " was not written by Tenure (" + error.what() +
+                     "): find the program that writes to this store");
+  }
 }
 
 SessionRow parse_session(const Entry& entry) {

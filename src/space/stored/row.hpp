@@ -8,6 +8,15 @@
 // and those of further claims say where that is:
 //   {"session":"16 digits","first":["book/3"]}
 //
+// A ticket that hangs on a key of the store instead of on the session of its process has
+//   "format":2,"anchor":["key","orders%2F7"],"by":"16 digits"
+// where others have "session": `by` is the session of the process that appended it, for people.
+// "id" is the request id that the caller chose; the entry at request_key() is its ticket's, too.
+//
+// Formats. A row without "format" has format 1. A program refuses a row of a later format, or with
+// an anchor of a kind that it does not know: it cannot tell whether that ticket is alive, so it
+// neither removes nor evicts it (RowFault::newer).
+//
 // Paths, groups and owners are in the text form of path.hpp. A label is any text; its zero bytes,
 // and bytes that are not UTF-8, are written as %XX. Times are nanoseconds of the store's
 // clock, since 1970. owner, label, max_hold, deadline and evicted are left out where there is none;
@@ -16,6 +25,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <expected>
 #include <optional>
@@ -29,9 +39,15 @@
 
 namespace tenure::stored {
 
+inline constexpr std::size_t max_anchor = 512;  // Bytes of a key.
+// The latest format that this program reads. 2: anchors.
+inline constexpr std::uint64_t newest_format = 2;
+
 struct Row {
-  std::string session;
-  std::uint64_t request = 0;  // Numbers the requests of a session.
+  std::string session;              // Of the process that appended it.
+  std::string anchor;               // The key that keeps it alive; empty: its session does.
+  std::uint64_t request = 0;        // Numbers the requests of a session.
+  std::optional<std::uint64_t> id;  // The caller's own; of a ticket with an anchor key only.
   std::vector<Claim> claims;
   Owner owner;
   std::string label;
@@ -42,12 +58,14 @@ struct Row {
   Token number;  // Zero: as in the key.
 
   [[nodiscard]] std::string text() const;
+  [[nodiscard]] bool anchored() const noexcept { return !anchor.empty(); }
   friend bool operator==(const Row&, const Row&) = default;
 };
 
 // The entry of a further claim.
 struct Pointer {
-  std::string session;
+  std::string session;  // Empty where it has an anchor.
+  std::string anchor;
   Claim first;
   [[nodiscard]] std::string text() const;
 };
@@ -64,11 +82,30 @@ struct Parsed {
   std::optional<Row> row;
   std::optional<Pointer> pointer;
 };
-// The error says why the entry cannot be read.
-[[nodiscard]] std::expected<Parsed, std::string> read_row(const Entry& entry);
+// Why an entry cannot be read.
+struct RowFault {
+  std::string why;
+  bool newer = false;  // A later version of Tenure wrote it.
+};
+[[nodiscard]] std::expected<Parsed, RowFault> read_row(const Entry& entry);
 // Throws StoreError for an entry that cannot be read, and names it.
 [[nodiscard]] Parsed parse_row(const Entry& entry);
-[[noreturn]] void refuse_row(const Entry& entry, std::string_view why);
+[[noreturn]] void refuse_row(const Entry& entry, const RowFault& fault);
+
+// The entry of one of its claims: the whole ticket at the first, a pointer at the others.
+[[nodiscard]] std::string claim_text(const Row& row, std::size_t claim);
+
+// "What keeps this ticket alive is there": of a session's entry, that it was not declared dead.
+[[nodiscard]] Guard anchor_guard(const Row& row);
+// Adds the end of what keeps the ticket alive to a watch.
+void watch_anchor(const Row& row, WatchFor& what);
+
+// The entry that is made with the ticket of a request id, and removed with it. Its value is the
+// ticket's first claim; the revision that created it is the ticket's number.
+[[nodiscard]] std::string request_key(std::string_view anchor, std::uint64_t id);
+[[nodiscard]] std::string request_text(const Row& row);
+// Throws StoreError for an entry that no ticket has.
+[[nodiscard]] Claim first_claim_in(const Entry& request);
 
 // What a session's entry tells.
 struct SessionRow {

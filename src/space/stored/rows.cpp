@@ -18,10 +18,10 @@ class Sorter {
   void add(Entry entry) {
     std::optional<RowKey> key = parse_key(entry.key);
     if (!key.has_value()) {
-      add_unreadable(std::move(entry), {}, "no ticket has such a key");
+      add_unreadable(std::move(entry), {}, {.why = "no ticket has such a key"});
       return;
     }
-    std::expected<Parsed, std::string> parsed = read_row(entry);
+    std::expected<Parsed, RowFault> parsed = read_row(entry);
     if (!parsed.has_value()) {
       add_unreadable(std::move(entry), key, parsed.error());
       return;
@@ -31,7 +31,7 @@ class Sorter {
     if (pointer.has_value()) {
       pointers_.push_back({std::move(entry), *std::move(key), *std::move(pointer)});
     } else if (!row.has_value() || !claims_key(*row, key->number, entry.key)) {
-      add_unreadable(std::move(entry), key, "its ticket has no such claim");
+      add_unreadable(std::move(entry), key, {.why = "its ticket has no such claim"});
     } else {
       std::string name = entry.key;
       tickets_.emplace(
@@ -44,9 +44,9 @@ class Sorter {
     for (Placed& one : pointers_) {
       const auto found = tickets_.find(row_key(one.pointer.first, one.key.number));
       if (found == tickets_.end()) {
-        add_unreadable(std::move(one.entry), one.key, "its ticket is missing");
+        add_unreadable(std::move(one.entry), one.key, {.why = "its ticket is missing"});
       } else if (!claims_key(found->second.row, one.key.number, one.entry.key)) {
-        add_unreadable(std::move(one.entry), one.key, "its ticket has no such claim");
+        add_unreadable(std::move(one.entry), one.key, {.why = "its ticket has no such claim"});
       }
     }
     Rows rows;
@@ -63,13 +63,14 @@ class Sorter {
     Pointer pointer;
   };
 
-  void add_unreadable(Entry entry, const std::optional<RowKey>& key, std::string_view why) {
+  void add_unreadable(Entry entry, const std::optional<RowKey>& key, const RowFault& fault) {
     const Token number = key.has_value() ? key->number : Token{};
     Unreadable& found = unreadable_[number.value];
     if (found.entries.empty()) {
       found.number = number;
-      found.why = why;
+      found.why = fault.why;
     }
+    if (fault.newer && !std::exchange(found.newer, true)) found.why = fault.why;
     if (key.has_value()) found.claims.push_back(key->claim);
     found.entries.push_back(std::move(entry));
   }

@@ -21,6 +21,7 @@ struct Unreadable {
   std::vector<Claim> claims;   // As the keys say.
   std::vector<Entry> entries;  // At least one.
   std::string why;             // For the first of them.
+  bool newer = false;          // A later version of Tenure wrote one of them: leave all alone.
 };
 
 struct Rows {

@@ -43,15 +43,16 @@ bool StoredSpace::is_asked(const RecordRef& record) noexcept {
   return found != asking_.end() && found->second == record;  // The memory may be another's by now.
 }
 
-// Its ticket is there. False: nobody wants it any more.
-bool StoredSpace::queue_asked(const RecordRef& record) noexcept {
+// Its ticket is there.
+StoredSpace::Queued StoredSpace::queue_asked(const RecordRef& record) noexcept {
   const base::Mutex::Scoped lock{mutex_};
   const auto found = asking_.find(record->waiter);
-  if (found == asking_.end() || found->second != record) return false;
+  if (found == asking_.end() || found->second != record) return Queued::unwanted;
+  if (waiting_.contains(record->number.value)) return Queued::twice;
   asking_.erase(found);
   record->waiter->grant.token = record->number;
   waiting_.emplace(record->number.value, record);
-  return true;
+  return Queued::queued;
 }
 
 void StoredSpace::ask_for_waiter(const RecordRef& record) noexcept {
@@ -63,15 +64,21 @@ void StoredSpace::ask_for_waiter(const RecordRef& record) noexcept {
   View view;
   try {
     check_open();
-    view = append(*record);
+    view = first_view(*record);
   } catch (...) {
     fail_asked(record);
     leave();
     return;
   }
-  if (!queue_asked(record)) {
-    give_up(record);
-    return;
+  switch (queue_asked(record)) {
+    case Queued::queued: break;
+    case Queued::unwanted: give_up(record); return;
+    case Queued::twice: try { throw_waited_for(*record);
+      } catch (...) {
+        fail_asked(record);
+      }
+      leave();
+      return;
   }
   detail::Waiter& waiter = *record->waiter;
   try {

@@ -45,31 +45,21 @@ void StoredSpace::downgrade(detail::Grant& grant, std::span<const Claim> claims)
 // False: others changed something meanwhile, and it has to be tried again.
 bool StoredSpace::narrow(const RecordRef& record, std::span<const Claim> claims) {
   Txn txn;
-  if (!agree_on_limits(record->row.owner, claims, record->number, txn)) return false;
+  if (!tickets().agree_on_limits(record->row, claims, record->number, txn)) return false;
   const std::string old_key = record->first_key();
   Txn read;
   read.reads.push_back(Range::key(old_key));
   const Outcome own = store_->apply(read);
   if (own.reads.front().empty()) throw_lost();
   const Entry& entry = own.reads.front().front();
-  Row row = parse_row(entry).row.value_or(record->row);
-  saw_deadline(record, row.deadline, entry.changed);
+  const Seen seen{
+      .entry = entry, .row = parse_row(entry).row.value_or(record->row), .number = record->number};
+  saw_deadline(record, seen.row.deadline, entry.changed);
   if (is_over(*record)) {
-    remove_ticket({.entry = entry, .row = row, .number = record->number});
+    tickets().remove(seen);
     throw_lost();
   }
-  row.claims.assign(claims.begin(), claims.end());
-  row.number = record->number;
-  txn.guards.push_back(Guard::unchanged(old_key, entry.changed));
-  for (const Claim& claim : record->row.claims) {
-    txn.writes.push_back(Write::remove(row_key(claim, record->number)));
-  }
-  for (const Claim& claim : row.claims) {
-    const bool first = &claim == row.claims.data();
-    txn.writes.push_back(Write::put(
-        row_key(claim, record->number),
-        first ? row.text() : Pointer{.session = row.session, .first = row.claims.front()}.text()));
-  }
+  const Row row = Tickets::add_downgrade(seen, claims, txn);
   try {
     if (store_->apply(txn).committed) {
       const base::Mutex::Scoped lock{mutex_};
@@ -91,7 +81,7 @@ bool StoredSpace::narrow(const RecordRef& record, std::span<const Claim> claims)
     if (made) return true;
     throw StoreError(std::string{"the downgrade was not made: "} + error.what());
   }
-  explain_refusal(record->row.owner, claims, record->number);
+  tickets().explain_refusal(record->row, claims, record->number);
   return false;
 }
 

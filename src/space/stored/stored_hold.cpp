@@ -114,7 +114,7 @@ bool StoredSpace::renew(detail::Grant& grant) {
     Row row = parse_row(entry).row.value_or(record->row);
     saw_deadline(record, row.deadline, entry.changed);
     if (is_over(*record)) {
-      remove_ticket({.entry = entry, .row = row, .number = record->number});
+      tickets().remove({.entry = entry, .row = row, .number = record->number});
       return false;
     }
     if (row.evicted) return false;
@@ -167,11 +167,17 @@ std::stop_token StoredSpace::lost(const detail::Grant& grant) {
       watched_holds_.push_back(record);
       round = ++record->round;
       what.ranges.push_back(Range::key(record->first_key()));
-      what.after = Revision{record->number.value};
+      if (record->row.anchored()) {
+        // From the beginning: revisions of other keys say nothing about this one. The first look
+        // follows at once.
+        what.ranges.push_back(Range::key(record->row.anchor));
+      } else {
+        what.after = Revision{record->number.value};
+      }
     }
   }
   // Each time: who was stopped for longer than its session must not believe an old answer.
-  if (session_->lost().stop_requested()) {
+  if (!record->row.anchored() && session_->lost().stop_requested()) {
     if (!token.stop_requested()) fire_lost(record);
     while (!token.stop_requested()) std::this_thread::yield();
   } else if (first) {
@@ -222,10 +228,17 @@ WatchFor StoredSpace::look_at_hold(const RecordRef& record, bool& is_lost) {
   const std::vector<std::string> looked_at = keys();
   Txn read;
   for (const std::string& key : looked_at) read.reads.push_back(Range::key(key));
-  const Outcome outcome = store_->apply(read);
+  const bool anchored = record->row.anchored();
+  if (anchored) read.reads.push_back(Range::key(record->row.anchor));
+  Outcome outcome = store_->apply(read);
   WatchFor what;
   what.after = outcome.revision;
   what.ranges = read.reads;
+  if (anchored) {
+    is_lost = outcome.reads.back().empty();
+    if (is_lost) return what;
+    outcome.reads.pop_back();
+  }
   for (const std::vector<Entry>& found : outcome.reads) {
     const std::optional<Row> row = found.empty() ? std::nullopt : parse_row(found.front()).row;
     if (!row.has_value()) continue;
@@ -288,8 +301,14 @@ void StoredSpace::on_session_lost() noexcept {
   std::vector<std::weak_ptr<Record>> holds;
   {
     const base::Mutex::Scoped lock{mutex_};
-    for (const auto& [number, record] : waiting_) waiting.push_back(record);
-    holds.swap(watched_holds_);
+    for (const auto& [number, record] : waiting_) {
+      if (!record->row.anchored()) waiting.push_back(record);
+    }
+    holds = watched_holds_;
+    std::erase_if(holds, [](const auto& weak) {
+      const RecordRef record = weak.lock();
+      return record == nullptr || record->row.anchored();
+    });
   }
   for (const auto& weak : holds) {
     if (const RecordRef hold = weak.lock()) fire_lost(hold);

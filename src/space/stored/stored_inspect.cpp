@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "space/stored/stored_space.hpp"
@@ -18,51 +20,6 @@ constexpr std::chrono::nanoseconds evict_margin = 1s;
 
 }  // namespace
 
-// The ticket that a claim's entry belongs to. Nothing: it is gone. Throws StoreError for an entry
-// that cannot be read, or whose ticket does not know of it: only an operator can remove that.
-std::optional<Seen> StoredSpace::resolve(const Entry& entry) {
-  Parsed parsed = parse_row(entry);
-  const Token number = number_in(entry.key);
-  Entry whole = entry;
-  if (parsed.pointer.has_value()) {
-    Txn read;
-    read.reads.push_back(Range::key(row_key(parsed.pointer->first, number)));
-    read.reads.push_back(Range::key(entry.key));
-    const Outcome outcome = store_->apply(read);
-    const std::vector<Entry>& now = outcome.reads.back();
-    if (now.empty() || now.front().changed != entry.changed) return std::nullopt;  // Look again.
-    if (outcome.reads.front().empty()) refuse_row(entry, "its ticket is missing");
-    whole = outcome.reads.front().front();
-    parsed = parse_row(whole);
-  }
-  if (!parsed.row.has_value()) refuse_row(entry, "its ticket is missing");
-  if (!claims_key(*parsed.row, number, entry.key))
-    refuse_row(entry, "its ticket has no such claim");
-  return Seen{.entry = std::move(whole), .row = *std::move(parsed.row), .number = number};
-}
-
-// Guarded on the entry as it was seen: a renewal, or another who removed it first, wins.
-bool StoredSpace::remove_ticket(const Seen& ticket, std::vector<Guard> also) {
-  Txn txn;
-  txn.guards = std::move(also);
-  txn.guards.push_back(Guard::unchanged(ticket.entry.key, ticket.entry.changed));
-  for (const Claim& claim : ticket.row.claims) {
-    txn.writes.push_back(Write::remove(row_key(claim, ticket.number)));
-  }
-  return store_->apply(txn).committed;
-}
-
-bool StoredSpace::remove_unreadable(const Unreadable& found) {
-  bool removed = false;
-  for (const Entry& entry : found.entries) {  // One by one: there may be more than a store takes.
-    Txn txn;
-    txn.guards.push_back(Guard::unchanged(entry.key, entry.changed));
-    txn.writes.push_back(Write::remove(entry.key));
-    removed = store_->apply(txn).committed || removed;
-  }
-  return removed;
-}
-
 StoredSpace::Snapshot StoredSpace::snapshot() {
   Txn txn;
   txn.reads.push_back(rows_range());
@@ -74,27 +31,28 @@ StoredSpace::Snapshot StoredSpace::snapshot() {
           .sessions = std::move(outcome.reads[1])};
 }
 
-bool StoredSpace::overdue(const Row& row) {
-  return row.deadline.has_value() && store_->now() >= *row.deadline;
-}
-
-bool StoredSpace::dead_or_overdue(const Row& row) {
-  return overdue(row) || !store_->alive(row.session);
-}
-
 void StoredSpace::remove_overdue(Snapshot& all) {
   std::erase_if(all.tickets, [this](const Seen& ticket) {
-    return overdue(ticket.row) && remove_ticket(ticket);
+    return tickets().overdue(ticket.row) && tickets().remove(ticket);
   });
 }
 
 void StoredSpace::remove_dead(Snapshot& all) {
   remove_overdue(all);
-  std::map<std::string, bool> alive;
+  std::set<std::string> anchors;
+  std::map<std::string, bool> alive;  // Sessions.
+  for (const Seen& ticket : all.tickets) {
+    if (ticket.row.anchored()) {
+      anchors.insert(ticket.row.anchor);
+    } else if (const auto [known, added] = alive.try_emplace(ticket.row.session); added) {
+      known->second = store_->alive(ticket.row.session);
+    }
+  }
+  const std::set<std::string> gone = tickets().missing(anchors);
   std::erase_if(all.tickets, [&](const Seen& ticket) {
-    const auto [known, added] = alive.try_emplace(ticket.row.session);
-    if (added) known->second = store_->alive(ticket.row.session);
-    return !known->second && remove_ticket(ticket);
+    const bool dead =
+        ticket.row.anchored() ? gone.contains(ticket.row.anchor) : !alive.at(ticket.row.session);
+    return dead && tickets().remove_dead(ticket);
   });
 }
 
@@ -115,6 +73,7 @@ std::vector<TicketInfo> StoredSpace::inspect(const Path& path) {
     info.since = row.since;
     info.deadline = row.deadline;
     info.session = row.session;
+    info.anchor = row.anchor;
     const SessionRow& session = sessions[row.session];
     info.host = session.host;
     info.pid = session.pid;
@@ -172,18 +131,21 @@ bool StoredSpace::evict(Token token, bool at_once) {
     const Snapshot all = snapshot();
     // Nobody can be told of the end of such a ticket, so there is nothing to wait for.
     const auto broken = std::ranges::find(all.unreadable, token, &Unreadable::number);
-    if (broken != all.unreadable.end() && remove_unreadable(*broken)) removed = true;
+    if (broken != all.unreadable.end()) {
+      if (broken->newer) refuse_row(broken->entries.front(), {.why = broken->why, .newer = true});
+      if (tickets().remove_unreadable(*broken)) removed = true;
+    }
     const auto found = std::ranges::find(all.tickets, token, &Seen::number);
     if (found == all.tickets.end()) return removed;
-    if (overdue(found->row)) {
-      if (remove_ticket(*found)) return removed;
+    if (tickets().overdue(found->row)) {
+      if (tickets().remove(*found)) return removed;
       continue;
     }
     if (found->row.evicted && !at_once) return removed;
     // A waiter has no margin, so it must still be one when it is removed.
     const std::vector<Guard> waiting = at_once ? std::vector<Guard>{} : waits(all, *found);
     if (at_once || !waiting.empty()) {
-      if (remove_ticket(*found, waiting)) return true;
+      if (tickets().remove(*found, waiting)) return true;
       continue;
     }
     Row row = found->row;
@@ -203,7 +165,7 @@ void StoredSpace::sweep(std::span<const Entry> sessions) {
   for (const Entry& session : sessions) {
     const std::string_view id = std::string_view{session.key}.substr(session_prefix.size());
     for (const Seen& ticket : all.tickets) {
-      if (ticket.row.session == id) remove_ticket(ticket);
+      if (!ticket.row.anchored() && ticket.row.session == id) tickets().remove_dead(ticket);
     }
     Txn txn;
     txn.guards.push_back(Guard::unchanged(session.key, session.changed));

@@ -8,6 +8,7 @@
 #include "space/stored/endings.hpp"
 #include "space/stored/stored_space.hpp"
 #include "tenure/detail/saturating.hpp"
+#include "tenure/error.hpp"
 
 namespace tenure::stored {
 namespace {
@@ -22,16 +23,13 @@ constexpr std::size_t max_removals = 64;
 // Of a ticket that was downgraded perhaps: whichever entries there are.
 Txn StoredSpace::removal(const Record& record) {
   Txn txn;
-  const auto remove = [&](const std::vector<Claim>& claims) {
-    for (const Claim& claim : claims) {
+  Tickets::add_removal(record.row, record.number, txn);
+  if (record.perhaps.has_value()) {
+    for (const Claim& claim : record.perhaps->claims) {
       txn.writes.push_back(Write::remove(row_key(claim, record.number)));
     }
-  };
-  remove(record.row.claims);
-  if (record.perhaps.has_value()) {
-    remove(record.perhaps->claims);
   } else {
-    txn.guards.push_back(Guard::present(record.first_key()));
+    txn.guards.push_back(Tickets::held(record.row, record.number));
   }
   return txn;
 }
@@ -81,7 +79,7 @@ bool StoredSpace::release(const detail::Grant& grant) {
     settle_downgrade(record);
     return store_->apply(removal(*record)).committed && !over;
   } catch (...) {
-    retry_later(removal(*record));
+    retry_later(removal(*record), record->row.anchored());
     throw;
   }
 }
@@ -98,22 +96,35 @@ void StoredSpace::release_then(const detail::Grant& grant, Released done) noexce
   }
   const RecordRef record = take_back(grant);
   const bool over = is_over(*record);
-  post_removal(removal(*record),
-               [over, done = std::move(done)](const std::exception_ptr& error, bool held) {
-                 done(error, held && !over);
-               });
+  post_removal(*record, [over, done = std::move(done)](const std::exception_ptr& error, bool held) {
+    done(error, held && !over);
+  });
+}
+
+// The ticket stays where it is.
+void StoredSpace::detach(const detail::Grant& grant) {
+  if (forked()) return;
+  if (!static_cast<Record*>(grant.ticket)->row.anchored()) {
+    throw BadRequest(
+        "detach() called on a hold of this process's session, which cannot outlive "
+        "the process: lock with space.anchored(key)");
+  }
+  const Departure departure{*this};
+  static_cast<void>(take_back(grant));
+  leave();
 }
 
 // Leaves when the store has answered.
-void StoredSpace::post_removal(const Txn& txn, Released done) noexcept {
+void StoredSpace::post_removal(const Record& record, Released done) noexcept {
+  const Txn txn = removal(record);
   {
     const base::Mutex::Scoped lock{mutex_};
     ++posts_;
   }
-  store_->post(txn, [this, txn, done = std::move(done)](const Outcome& outcome,
-                                                        const std::exception_ptr& error) {
+  store_->post(txn, [this, txn, anchored = record.row.anchored(), done = std::move(done)](
+                        const Outcome& outcome, const std::exception_ptr& error) {
     const InStore in_store;
-    if (error != nullptr) retry_later(txn);
+    if (error != nullptr) retry_later(txn, anchored);
     if (done) done(error, outcome.committed);
     {
       const base::Mutex::Scoped lock{mutex_};
@@ -142,10 +153,10 @@ void StoredSpace::withdraw(detail::Waiter& waiter) noexcept {
   give_up(record);
 }
 
-void StoredSpace::retry_later(Txn txn) noexcept {
+void StoredSpace::retry_later(Txn txn, bool anchored) noexcept {
   {
     const base::Mutex::Scoped lock{mutex_};
-    retries_.push_back(std::move(txn));
+    retries_.push_back({.txn = std::move(txn), .anchored = anchored});
   }
   start_retrying();
 }
@@ -188,7 +199,7 @@ bool StoredSpace::retry_one() {
     if (!strays_.empty()) {
       stray = strays_.front();
     } else if (!retries_.empty()) {
-      txn = retries_.front();
+      txn = retries_.front().txn;
     } else {
       retrying_ = false;
       return false;
@@ -213,14 +224,15 @@ void StoredSpace::retry() noexcept {
     }
   } catch (...) {
     // What a lost session left is for others to remove, or for nobody.
-    if (!session_->lost().stop_requested()) {
-      arm_retry();
-      return;
+    bool left = !session_->lost().stop_requested();
+    if (!left) {
+      const base::Mutex::Scoped lock{mutex_};
+      std::erase_if(retries_, [](const Retry& retry) { return !retry.anchored; });
+      std::erase_if(strays_, [](const Row& row) { return !row.anchored(); });
+      left = !retries_.empty() || !strays_.empty();
+      retrying_ = left;
     }
-    const base::Mutex::Scoped lock{mutex_};
-    retries_.clear();
-    strays_.clear();
-    retrying_ = false;
+    if (left) arm_retry();
   }
 }
 
@@ -260,25 +272,27 @@ void StoredSpace::close() noexcept {
 // that fails the others are not tried now: each might wait for a server that is gone.
 void StoredSpace::remove_all(std::span<const RecordRef> records) noexcept {
   std::vector<RecordRef> sorted{records.begin(), records.end()};
+  std::erase_if(sorted, [](const RecordRef& record) { return record->adopted; });
   std::ranges::sort(sorted, {}, [](const RecordRef& record) { return record->number; });
   bool works = true;
+  bool anchored = false;  // One of the step's.
   const auto remove = [&](Txn txn) noexcept {
     try {
       if (works) store_->apply(txn);
     } catch (...) {
       works = false;
     }
-    if (!works) retry_later(std::move(txn));
+    if (!works) retry_later(std::move(txn), anchored);
+    anchored = false;
   };
   Txn step;
   for (const RecordRef& record : sorted) {
-    const std::size_t more = record->row.claims.size();
+    const std::size_t more = record->row.claims.size() + (record->row.id.has_value() ? 1 : 0);
     if (!step.writes.empty() && step.writes.size() + more > max_removals) {
       remove(std::exchange(step, {}));
     }
-    for (const Claim& claim : record->row.claims) {
-      step.writes.push_back(Write::remove(row_key(claim, record->number)));
-    }
+    Tickets::add_removal(record->row, record->number, step);
+    anchored = anchored || record->row.anchored();
   }
   if (!step.writes.empty()) remove(std::move(step));
 }
@@ -331,10 +345,16 @@ void StoredSpace::end() noexcept {
   disown();
 }
 
-// What is left after that goes with the session.
+// What is left after that goes with the session, or with the anchor.
 void StoredSpace::retry_before_end() noexcept {
   const auto until = std::chrono::steady_clock::now() + ending_limit;
-  for (bool left = true; left && !session_->lost().stop_requested();) {
+  const auto worth_it = [this] {
+    if (!session_->lost().stop_requested()) return true;
+    const base::Mutex::Scoped lock{mutex_};
+    return std::ranges::any_of(retries_, &Retry::anchored) ||
+           std::ranges::any_of(strays_, &Row::anchored);
+  };
+  for (bool left = true; left && worth_it();) {
     try {
       left = retry_one();
     } catch (...) {

@@ -40,7 +40,9 @@ class Client : public detail::Waiter {
 
   void request(const Claim& claim, std::chrono::nanoseconds max_hold = 0ns) {
     detail::OwnerRef owner;
-    if (max_hold != 0ns) owner = space_->on_terms(nullptr, {.max_hold = max_hold, .label = {}});
+    if (max_hold != 0ns)
+      owner = space_->on_terms(nullptr,
+                               {.max_hold = max_hold, .label = {}, .anchor = {}, .request_id = {}});
     const std::array claims = {claim};
     if (space_->request({claims, owner}, *this)) told = WaitOutcome::granted;
   }

@@ -12,18 +12,20 @@
 namespace tenure::stored {
 namespace {
 
-std::string limit_text(std::uint32_t limit) {
-  return limit == 0 ? std::string{"no limit"} : "limit " + std::to_string(limit);
-}
-
-[[noreturn]] void throw_session_lost() {
-  throw SessionLost(
-      "the store has ended the session of this process, so its locks are lost: "
-      "open the space again");
-}
-
 [[noreturn]] void throw_evicted() {
   throw Evicted("an operator evicted this request while it waited");
+}
+
+// Of an empty one there is nothing to say: there is none.
+void check_anchor(std::string_view key) {
+  if (key.size() > max_anchor) {
+    throw BadRequest("the anchor key has " + std::to_string(key.size()) + " bytes: use at most " +
+                     std::to_string(max_anchor));
+  }
+  if (!key.empty() && key.front() <= reserved::request_ids.front()) {
+    throw BadRequest("the anchor key '" + Path::of(key).text() +
+                     "' is one that Tenure keeps tickets and sessions at: use a key of your own");
+  }
 }
 
 }  // namespace
@@ -55,6 +57,7 @@ detail::OwnerRef StoredSpace::owner(const Owner& owner) {
 }
 
 detail::OwnerRef StoredSpace::on_terms(const detail::OwnerRef& owner, const detail::Terms& terms) {
+  check_anchor(terms.anchor);
   auto state = std::make_shared<detail::OwnerState>();
   if (owner != nullptr) {
     state->owner = owner->owner;
@@ -62,115 +65,40 @@ detail::OwnerRef StoredSpace::on_terms(const detail::OwnerRef& owner, const deta
   }
   if (terms.max_hold.count() != 0) state->terms.max_hold = terms.max_hold;
   if (!terms.label.empty()) state->terms.label = terms.label;
+  if (!terms.anchor.empty()) state->terms.anchor = terms.anchor;
+  if (terms.request_id.has_value()) {
+    state->terms.request_id = terms.request_id;
+    if (state->terms.anchor.empty()) {
+      throw BadRequest(
+          "a request id needs an anchor, since a session never repeats a request: call "
+          "anchored(key) first");
+    }
+  }
   return state;
 }
 
-Regions StoredSpace::seen_regions() const noexcept {
-  return {.shared = seen_shared_.load(std::memory_order_relaxed),
-          .groups = seen_groups_.load(std::memory_order_relaxed)};
-}
-
-void StoredSpace::learn(Regions seen) noexcept {
-  if (seen.shared) seen_shared_.store(true, std::memory_order_relaxed);
-  if (seen.groups) seen_groups_.store(true, std::memory_order_relaxed);
+Row StoredSpace::new_row() {
+  check_open();
+  Row row;
+  row.session = session_->id();
+  if (session_->lost().stop_requested()) Tickets::throw_anchor_lost(row);
+  row.request = requests_.fetch_add(1, std::memory_order_relaxed);
+  return row;
 }
 
 StoredSpace::RecordRef StoredSpace::new_record(const detail::Ask& ask) {
-  check_open();
-  if (session_->lost().stop_requested()) throw_session_lost();
-  if (const auto fault = find_fault(ask.claims)) throw BadRequest(*fault);
   auto record = std::make_shared<Record>();
-  record->row.session = session_->id();
-  record->row.request = requests_.fetch_add(1, std::memory_order_relaxed);
+  record->row = new_row();
+  if (const auto fault = find_fault(ask.claims)) throw BadRequest(*fault);
   record->row.claims.assign(ask.claims.begin(), ask.claims.end());
   if (ask.owner != nullptr) {
     record->row.owner = ask.owner->owner;
     record->row.label = ask.owner->terms.label;
     record->row.max_hold = ask.owner->terms.max_hold;
+    record->row.anchor = ask.owner->terms.anchor;
+    record->row.id = ask.owner->terms.request_id;
   }
   return record;
-}
-
-// All live claims of a group on one path have one limit, so the first tells; and while that one is
-// there, or the path is empty, nobody can come with another.
-bool StoredSpace::agree_on_limits(const Owner& owner, std::span<const Claim> claims, Token own,
-                                  Txn& txn) {
-  for (const Claim& claim : claims) {
-    if (claim.mode.is_exclusive()) continue;
-    txn.guards.push_back(Guard::empty(Range::prefix(other_limit_line(claim))));
-    if (claim.mode.limit() == 0) continue;
-    const Range members = Range::prefix(line_of(claim));
-    Txn read;
-    read.reads.push_back(members.first(2));
-    const Outcome outcome = store_->apply(read);
-    std::vector<Entry> first = outcome.reads.front();
-    std::erase_if(first, [own](const Entry& entry) { return number_in(entry.key) == own; });
-    if (first.empty()) {
-      if (own == Token{}) txn.guards.push_back(Guard::empty(members));
-      continue;
-    }
-    if (limit_clash(owner, claim, first.front())) return false;
-    txn.guards.push_back(Guard::present(first.front().key));
-  }
-  return true;
-}
-
-// True: a dead one disagreed, and is out of the way. Throws where a live one does.
-bool StoredSpace::limit_clash(const Owner& owner, const Claim& asked, const Entry& entry) {
-  const std::optional<Seen> seen = resolve(entry);
-  if (!seen.has_value()) return true;
-  const auto live = std::ranges::find_if(seen->row.claims, [&asked](const Claim& claim) {
-    return claim.path == asked.path && claim.mode.same_group(asked.mode);
-  });
-  if (live == seen->row.claims.end() || live->mode.limit() == asked.mode.limit()) return false;
-  if (dead_or_overdue(seen->row)) {
-    remove_ticket(*seen);
-    return true;
-  }
-  throw LimitMismatch("group '" + Path::of(asked.mode.name()).text() + "' of '" +
-                      asked.path.text() + "' is used with different limits: " + owner.text() +
-                      " asks for " + limit_text(asked.mode.limit()) + ", " +
-                      seen->row.owner.text() + " (ticket " + std::to_string(seen->number.value) +
-                      ") has " + limit_text(live->mode.limit()) +
-                      "; use the same limit everywhere");
-}
-
-// Why an append was refused; returns where trying again may help.
-void StoredSpace::explain_refusal(const Owner& owner, std::span<const Claim> claims, Token own) {
-  Txn txn;
-  txn.guards.push_back(session_->guard());
-  for (const Claim& claim : claims) {
-    if (claim.mode.is_exclusive()) continue;
-    txn.reads.push_back(Range::prefix(other_limit_line(claim)).first(2));
-  }
-  const Outcome outcome = store_->apply(txn);
-  if (!outcome.committed) throw_session_lost();
-  std::size_t read = 0;
-  for (const Claim& claim : claims) {
-    if (claim.mode.is_exclusive()) continue;
-    for (const Entry& entry : outcome.reads[read++]) {
-      if (number_in(entry.key) != own) static_cast<void>(limit_clash(owner, claim, entry));
-    }
-  }
-}
-
-bool StoredSpace::append(Record& record, const Look& look, Txn txn, Look::Found& found) {
-  Row& row = record.row;
-  txn.guards.push_back(session_->guard());
-  for (const Claim& claim : row.claims) {
-    const bool first = &claim == row.claims.data();
-    txn.writes.push_back(Write::append(
-        line_of(claim),
-        first ? row.text() : Pointer{.session = row.session, .first = row.claims.front()}.text()));
-  }
-  txn.reads = look.next(0, max_operations - row.claims.size());
-  const Outcome outcome = store_->apply(txn);
-  if (!outcome.committed) return false;
-  record.number = Token{outcome.revision.value};
-  found = look.found(outcome.reads);
-  learn(found.unseen);
-  if (found.free()) look.raise(floors_, outcome.revision);
-  return true;
 }
 
 // What it sees is as good as a look of its own, but for its own entry.
@@ -178,21 +106,23 @@ StoredSpace::View StoredSpace::append(Record& record) {
   record.row.since = store_->now();
   for (;;) {
     Txn txn;
-    if (!agree_on_limits(record.row.owner, record.row.claims, {}, txn)) continue;
-    const Look look{record.row.claims, seen_regions(), this_apply, floors_};
-    Look::Found found;
+    if (!tickets().agree_on_limits(record.row, txn)) continue;
+    Tickets::Append append{record.row, hints_};
+    append.add_to(txn);
     try {
-      if (append(record, look, std::move(txn), found)) {
-        return {.found = std::move(found),
-                .own = {},
-                .session = true,
-                .at = Revision{record.number.value}};
+      const Outcome outcome = store_->apply(txn);
+      if (outcome.committed) {
+        Tickets::Appended made = append.judge(outcome);
+        record.number = made.number;
+        return {
+            .found = std::move(made.found), .own = {}, .anchored = true, .at = outcome.revision};
       }
     } catch (const StoreError& error) {
       if (!error.unknown() || !was_taken(record)) throw;
       return look_at_own(record);
     }
-    explain_refusal(record.row.owner, record.row.claims, {});
+    if (adopt_request(record)) return look_at_own(record);
+    tickets().explain_refusal(record.row);
   }
 }
 
@@ -201,7 +131,10 @@ StoredSpace::View StoredSpace::append(Record& record) {
 // knows of would stand in everybody's way for as long as this process lives.
 bool StoredSpace::was_taken(Record& record) noexcept {
   try {
-    return keep_stray(record);
+    const std::optional<Entry> entry = tickets().keep_appended(record.row);
+    if (!entry.has_value()) return false;
+    record.number = number_in(entry->key);
+    return true;
   } catch (...) {
     {
       const base::Mutex::Scoped lock{mutex_};
@@ -212,70 +145,42 @@ bool StoredSpace::was_taken(Record& record) noexcept {
   }
 }
 
-// That it can be read does not mean that it would survive a crash. What is written again does.
-bool StoredSpace::keep_stray(Record& record) {
-  while (const std::optional<Entry> entry = stray_of(record.row)) {
-    Txn again;
-    again.guards.push_back(Guard::unchanged(entry->key, entry->changed));
-    again.writes.push_back(Write::put(entry->key, entry->value));
-    again.durability = Durability::full;
-    if (!store_->apply(again).committed) continue;
-    record.number = number_in(entry->key);
-    return true;
-  }
-  return false;
-}
-
-std::optional<Entry> StoredSpace::stray_of(const Row& row) {
-  Txn read;
-  read.reads.push_back(Range::prefix(line_of(row.claims.front())));
-  Outcome outcome = store_->apply(read);
-  for (Entry& entry : outcome.reads.front()) {
-    std::expected<Parsed, std::string> parsed = read_row(entry);
-    if (!parsed.has_value()) continue;
-    const std::optional<Row> found = std::move(parsed->row);
-    if (found.has_value() && found->session == row.session && found->request == row.request) {
-      return std::move(entry);
-    }
-  }
-  return std::nullopt;
-}
-
 void StoredSpace::remove_stray(const Row& row) {
-  const std::optional<Entry> entry = stray_of(row);
+  const std::optional<Entry> entry = tickets().find_appended(row);
   if (!entry.has_value()) return;
   Record stray;
   stray.row = row;
   stray.number = number_in(entry->key);
-  retry_later(removal(stray));
+  retry_later(removal(stray), row.anchored());
 }
 
 // A ticket that was taken without a word keeps its place.
 StoredSpace::View StoredSpace::look_at_own(const Record& record) {
   View view;
   try {
-    view = look_back(record.row.claims, record.number);
+    view = tickets().look_back(record.row, record.number);
   } catch (...) {
-    retry_later(removal(record));
+    if (!record.adopted) retry_later(removal(record), record.row.anchored());
     throw;
   }
-  if (!view.session) throw_session_lost();
+  if (!view.anchored) Tickets::throw_anchor_lost(record.row);
   if (!view.own.has_value()) throw_evicted();
   return view;
 }
 
 bool StoredSpace::request(const detail::Ask& ask, detail::Waiter& waiter) {
   const Stay stay{*this};  // The Space may go as soon as the request can be seen.
-  const RecordRef record = new_record(ask);
-  if (waiter.caller == detail::Caller::waits || !store_->remote()) {
-    return this->ask(record, waiter);
-  }
+  return ask_somewhere(new_record(ask), waiter);
+}
+
+bool StoredSpace::ask_somewhere(const RecordRef& record, detail::Waiter& waiter) {
+  if (waiter.caller == detail::Caller::waits || !store_->remote()) return ask(record, waiter);
   ask_in_background(record, waiter);
   return false;
 }
 
 bool StoredSpace::ask(const RecordRef& record, detail::Waiter& waiter) {
-  View view = append(*record);
+  View view = first_view(*record);
   enter();
   waiter.grant = {.ticket = record.get(), .token = record->number};
   if (view.found.free() && record->row.max_hold.count() == 0) {
@@ -283,9 +188,14 @@ bool StoredSpace::ask(const RecordRef& record, detail::Waiter& waiter) {
     return true;
   }
   record->waiter = &waiter;
+  bool added = false;
   {
     const base::Mutex::Scoped lock{mutex_};
-    waiting_.emplace(record->number.value, record);
+    added = waiting_.emplace(record->number.value, record).second;
+  }
+  if (!added) {
+    leave();
+    throw_waited_for(*record);
   }
   return wait_in_line(record, std::move(view));
 }
@@ -301,7 +211,10 @@ bool StoredSpace::wait_in_line(const RecordRef& record, View view) {
                        .created = view.at,
                        .changed = view.at};
     }
-    if (!record->row.owner.anonymous() && !view.found.free()) refuse_deadlock(*record);
+    // Only an append can close a circle.
+    if (!record->adopted && !record->row.owner.anonymous() && !view.found.free()) {
+      refuse_deadlock(record->row, record->number);
+    }
     verdict = settle(record, std::move(view));
   } catch (...) {
     if (take(record) == nullptr) return false;
@@ -314,51 +227,42 @@ bool StoredSpace::wait_in_line(const RecordRef& record, View view) {
     return true;
   }
   leave();
-  if (verdict == Verdict::session_lost) throw_session_lost();
+  if (verdict == Verdict::anchor_lost) Tickets::throw_anchor_lost(record->row);
   throw_evicted();
 }
 
 void StoredSpace::give_up(const RecordRef& record) noexcept {
+  if (record->adopted) {
+    leave();
+    return;
+  }
   if (store_->remote()) {
-    post_removal(removal(*record), {});
+    post_removal(*record, {});
     return;
   }
   try {
     store_->apply(removal(*record));
   } catch (...) {
-    retry_later(removal(*record));
+    retry_later(removal(*record), record->row.anchored());
   }
   leave();
-}
-
-// All that is there, without a ticket of its own. The revision is that of the first step.
-Outcome StoredSpace::read_all(const Look& look) {
-  Outcome all;
-  while (all.reads.size() < look.ranges().size()) {
-    Txn txn;
-    txn.reads = look.next(all.reads.size(), max_operations);
-    for (Range& range : txn.reads) range.before = {};
-    Outcome step = store_->apply(txn);
-    if (all.reads.empty()) all.revision = step.revision;
-    std::ranges::move(step.reads, std::back_inserter(all.reads));
-  }
-  return all;
 }
 
 // A failed try is invisible: it looks first, and appends only if nothing has come in between.
 StoredSpace::Try StoredSpace::try_append(Record& record, Look::Extent& extent) {
   Txn txn;
-  if (!agree_on_limits(record.row.owner, record.row.claims, {}, txn)) return Try::again;
-  const Look before{record.row.claims, seen_regions(), this_apply, floors_, extent};
-  const Outcome now = read_all(before);
-  Look::Found found = before.found(now.reads);
-  learn(found.unseen);
+  if (!tickets().agree_on_limits(record.row, txn)) return Try::again;
+  Tickets::Append append{record.row, hints_, extent};
+  const Look& before = append.look();
+  const Outcome now = tickets().read_all(before);
+  const Look::Found found = before.found(now.reads);
+  hints_.learn(found.unseen);
   if (found.blocked()) {
     std::vector<WatchFor> unused;
     if (clear_away_any(found, record.row.claims, Token{this_apply.value}, unused)) {
       return Try::again;
     }
-    explain_refusal(record.row.owner, record.row.claims, {});
+    tickets().explain_refusal(record.row);
     return Try::taken;
   }
   if (!found.free()) {
@@ -372,13 +276,18 @@ StoredSpace::Try StoredSpace::try_append(Record& record, Look::Extent& extent) {
   } else {  // Too many for one apply: then nothing at all may have come in between.
     txn.guards.push_back(Guard::quiet(rows_range(), now.revision));
   }
+  append.add_to(txn);
   try {
-    if (append(record, before, std::move(txn), found)) return Try::appended;
+    const Outcome outcome = store_->apply(txn);
+    if (outcome.committed) {
+      record.number = append.judge(outcome).number;
+      return Try::appended;
+    }
   } catch (const StoreError& error) {
     if (!error.unknown() || !was_taken(record)) throw;
     return Try::appended;  // Then nothing had come in between.
   }
-  explain_refusal(record.row.owner, record.row.claims, {});
+  tickets().explain_refusal(record.row);
   return Try::again;
 }
 
@@ -388,7 +297,15 @@ bool StoredSpace::try_request(const detail::Ask& ask, detail::Grant& grant) {
   record->row.since = store_->now();
   Look::Extent extent = Look::Extent::few;
   Try tried = Try::again;
-  while (tried == Try::again) tried = try_append(*record, extent);
+  while (tried == Try::again) {
+    if (!adopt_request(*record)) {
+      tried = try_append(*record, extent);
+    } else if (tickets().look_back(record->row, record->number).found.free()) {
+      tried = Try::appended;
+    } else {
+      tried = Try::taken;  // It waits, as it did before.
+    }
+  }
   if (tried == Try::taken) return false;
   enter();
   if (record->row.max_hold.count() != 0) {
@@ -410,35 +327,35 @@ void StoredSpace::start_own_deadline(Record& record) {
     read.reads.push_back(Range::key(record.first_key()));
     const Outcome own = store_->apply(read);
     if (own.reads.front().empty()) throw_evicted();
-    if (start_deadline(own.reads.front().front(), record.row.deadline)) return;
+    if (tickets().start_deadline(own.reads.front().front(), record.row.deadline)) return;
   }
 }
 
 // Only the youngest of a circle can have closed it, so later tickets are not looked at.
-void StoredSpace::refuse_deadlock(const Record& record) {
+void StoredSpace::refuse_deadlock(const Row& /*row*/, Token number) {
   for (;;) {
     Snapshot all = snapshot();
     remove_overdue(all);
-    std::vector<Ticket> tickets;
+    std::vector<Ticket> earlier;
     for (const Seen& seen : all.tickets) {
-      if (seen.number > record.number) continue;
-      tickets.push_back(
+      if (seen.number > number) continue;
+      earlier.push_back(
           {.number = seen.number, .claims = seen.row.claims, .owner = seen.row.owner});
     }
-    const std::vector<Wait> cycle = find_cycle(tickets, record.number);
+    const std::vector<Wait> cycle = find_cycle(earlier, number);
     if (cycle.empty()) return;
     bool removed = false;
     for (const Seen& seen : all.tickets) {
       const bool in_cycle = std::ranges::any_of(cycle, [&seen](const Wait& wait) {
         return wait.waiting == seen.number || wait.blocker == seen.number;
       });
-      if (in_cycle && !store_->alive(seen.row.session)) {
-        remove_ticket(seen);
+      if (in_cycle && !tickets().alive(seen.row)) {
+        tickets().remove_dead(seen);
         removed = true;
       }
     }
     if (removed) continue;
-    throw Deadlock("deadlock: " + describe_cycle(cycle, tickets) +
+    throw Deadlock("deadlock: " + describe_cycle(cycle, earlier) +
                    "; release the held lock first, or claim both paths in one request");
   }
 }

@@ -40,6 +40,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -62,6 +63,7 @@
 #include "space/stored/row.hpp"
 #include "space/stored/rows.hpp"
 #include "space/stored/runner.hpp"
+#include "space/stored/tickets.hpp"
 #include "space/stored/timers.hpp"
 #include "tenure/detail/backend.hpp"
 #include "tenure/store.hpp"
@@ -75,7 +77,9 @@ struct Record {
   // What a downgrade wrote, while nobody could read whether that was made.
   std::optional<Row> perhaps;
   detail::Waiter* waiter = nullptr;
-  std::shared_ptr<Record> held;  // Itself, while a Hold has it.
+  std::shared_ptr<Record> held;      // Itself, while a Hold has it.
+  bool adopted = false;              // It was there before its wait, and stays when that ends;
+  std::optional<Look::Found> found;  // and what its append found, where that is known.
   // Guarded by the space's mutex:
   std::uint64_t round = 0;                      // Counts the times that it began to watch.
   std::vector<std::unique_ptr<Watch>> watches;  // Of the last round.
@@ -109,6 +113,9 @@ class StoredSpace final : public detail::Backend {
   [[nodiscard]] std::vector<Guard> guard(const detail::Grant& grant) override;
   [[nodiscard]] std::stop_token lost(const detail::Grant& grant) override;
   [[nodiscard]] std::vector<TicketInfo> inspect(const Path& path) override;
+  [[nodiscard]] std::optional<bool> attach(Token token, const Path& path,
+                                           detail::Waiter& waiter) override;
+  void detach(const detail::Grant& grant) override;
   bool evict(Token token, bool at_once) override;
   [[nodiscard]] detail::OwnerRef owner(const Owner& owner) override;
   [[nodiscard]] detail::OwnerRef on_terms(const detail::OwnerRef& owner,
@@ -119,34 +126,43 @@ class StoredSpace final : public detail::Backend {
   void close() noexcept override;
   void abandon() noexcept override;
 
+  // For rooms above that write tickets in transactions of their own (tickets.hpp).
+  [[nodiscard]] Store& store() const noexcept { return *store_; }
+  [[nodiscard]] Tickets tickets() noexcept { return {*store_, hints_}; }
+  // A row with a new request number, and everything else but claims and anchor as it has to be.
+  [[nodiscard]] Row new_row();
+  // As request(), for a ticket that is there already. The wait does not look back first where the
+  // caller knows what its append found, at the revision that is the ticket's number. A wait that is
+  // cancelled, or ends with the space, leaves the ticket as it is.
+  bool attach(Row row, Token number, std::optional<Look::Found> found, detail::Waiter& waiter);
+  // Throws Deadlock if the wait of this ticket, which was just appended, closes a circle. Only an
+  // owner that has other tickets can be in one.
+  void refuse_deadlock(const Row& row, Token number);
+
  private:
   using RecordRef = std::shared_ptr<Record>;
   using Watches = std::vector<std::unique_ptr<Watch>>;
-  enum class Verdict : std::uint8_t { granted, waiting, gone, session_lost };
-  struct View {
-    Look::Found found;
-    std::optional<Entry> own;  // The first entry of the ticket that looks.
-    bool session = false;      // Whether this process's session is there.
-    Revision at;
-  };
+  enum class Verdict : std::uint8_t { granted, waiting, gone, anchor_lost };
+  using View = Tickets::View;
 
   ~StoredSpace() override;
 
   // Asking: stored_space.cpp.
   [[nodiscard]] RecordRef new_record(const detail::Ask& ask);
   bool ask(const RecordRef& record, detail::Waiter& waiter);
+  bool ask_somewhere(const RecordRef& record, detail::Waiter& waiter);
+  [[nodiscard]] View first_view(Record& record);
+  [[noreturn]] static void throw_waited_for(const Record& record);
   void ask_in_background(const RecordRef& record, detail::Waiter& waiter);
   void ask_for_waiter(const RecordRef& record) noexcept;
   bool is_asked(const RecordRef& record) noexcept;
-  bool queue_asked(const RecordRef& record) noexcept;
+  enum class Queued : std::uint8_t { queued, unwanted, twice };
+  [[nodiscard]] Queued queue_asked(const RecordRef& record) noexcept;
   void fail_asked(const RecordRef& record) noexcept;
   [[nodiscard]] std::vector<detail::Waiter*> take_all_asking() noexcept;
-  bool append(Record& record, const Look& look, Txn txn, Look::Found& found);
   View append(Record& record);
-  Outcome read_all(const Look& look);
-  bool agree_on_limits(const Owner& owner, std::span<const Claim> claims, Token own, Txn& txn);
-  void explain_refusal(const Owner& owner, std::span<const Claim> claims, Token own);
-  bool limit_clash(const Owner& owner, const Claim& asked, const Entry& entry);
+  // The ticket of an earlier request with the same id, if there is one.
+  bool adopt_request(Record& record);
   bool wait_in_line(const RecordRef& record, View view);
   bool clear_away_any(const Look::Found& found, std::span<const Claim> claims, Token number,
                       std::vector<WatchFor>& otherwise);
@@ -157,37 +173,28 @@ class StoredSpace final : public detail::Backend {
   void give_up(const RecordRef& record) noexcept;
   // Of an append whose outcome is not known; if so, its number is known now.
   bool was_taken(Record& record) noexcept;
-  bool keep_stray(Record& record);
-  std::optional<Entry> stray_of(const Row& row);
   View look_at_own(const Record& record);
   void remove_stray(const Row& row);
-  void refuse_deadlock(const Record& record);
 
   // Waiting: stored_wait.cpp.
-  [[nodiscard]] View look_once(const Look& look, const std::string& own_key);
-  [[nodiscard]] View look_back(std::span<const Claim> claims, Token number);
   Verdict settle(const RecordRef& record) {
-    return settle(record, look_back(record->row.claims, record->number));
+    return settle(record, tickets().look_back(record->row, record->number));
   }
   Verdict settle(const RecordRef& record, View view);
-  bool clear_away(const Entry& blocker, WatchFor& otherwise);
+  bool clear_away(const Entry& blocker, std::vector<WatchFor>& otherwise);
   bool clear_away_crowd(const Claim& claim, Token number, std::vector<WatchFor>& otherwise);
   [[nodiscard]] std::optional<Instant> deadline_of(Seen& ticket);
-  bool start_deadline(const Entry& entry, std::optional<Instant>& deadline);
   void watch_for(const RecordRef& record, std::vector<WatchFor> what);
   void look_again_soon(const RecordRef& record) noexcept;
   void on_notice(std::uint64_t number) noexcept;
   // Whoever gets the waiter decides how the wait ends; nobody else touches it after that.
   [[nodiscard]] detail::Waiter* take(const RecordRef& record) noexcept;
   void tell(detail::Waiter& waiter, detail::WaitOutcome outcome) noexcept;
-  void end_wait(const RecordRef& record, detail::WaitOutcome outcome) noexcept;
+  void end_wait(const RecordRef& record, detail::WaitOutcome outcome,
+                std::exception_ptr error = {}) noexcept;
+  void end_lost_wait(const RecordRef& record) noexcept;
 
   // Other people's tickets: stored_inspect.cpp.
-  [[nodiscard]] std::optional<Seen> resolve(const Entry& entry);
-  bool remove_ticket(const Seen& ticket, std::vector<Guard> also = {});
-  [[nodiscard]] bool overdue(const Row& row);
-  [[nodiscard]] bool dead_or_overdue(const Row& row);
-  bool remove_unreadable(const Unreadable& found);
   struct Snapshot {
     std::vector<Seen> tickets;
     std::vector<Unreadable> unreadable;
@@ -204,11 +211,12 @@ class StoredSpace final : public detail::Backend {
   [[nodiscard]] static Txn removal(const Record& record);
   void remove_all(std::span<const RecordRef> records) noexcept;
   [[nodiscard]] RecordRef take_back(const detail::Grant& grant) noexcept;
-  void post_removal(const Txn& txn, Released done) noexcept;
+  void post_removal(const Record& record, Released done) noexcept;
   class Moving;
   bool narrow(const RecordRef& record, std::span<const Claim> claims);
   bool settle_downgrade(const RecordRef& record);
-  void retry_later(Txn txn) noexcept;
+  // What a lost session left, others remove: `anchored` is what they would not.
+  void retry_later(Txn txn, bool anchored) noexcept;
   void start_retrying() noexcept;
   void retry() noexcept;
   bool retry_one();  // False: there is nothing left.
@@ -273,8 +281,6 @@ class StoredSpace final : public detail::Backend {
   };
   void check_open() const;
   void check_open_for_hold() const;
-  [[nodiscard]] Regions seen_regions() const noexcept;
-  void learn(Regions seen) noexcept;
   [[nodiscard]] bool forked() const noexcept { return base::forked_since(fork_generation_); }
 
   std::shared_ptr<Store> store_;      // Until the end,
@@ -285,9 +291,7 @@ class StoredSpace final : public detail::Backend {
   std::atomic<std::size_t> owners_ = 2;  // Of the memory: Lockers, and the end.
   std::atomic<bool> closed_ = false;
   std::atomic<bool> ending_ = false;
-  Floors floors_;
-  std::atomic<bool> seen_shared_ = false;
-  std::atomic<bool> seen_groups_ = false;
+  Hints hints_;
 
   base::Mutex mutex_;
   std::condition_variable_any changed_;  // holds_, posts_, ended_.
@@ -301,7 +305,11 @@ class StoredSpace final : public detail::Backend {
   std::vector<std::weak_ptr<Record>> watched_holds_ TENURE_GUARDED_BY(mutex_);
   bool swept_once_ TENURE_GUARDED_BY(mutex_) = false;
   std::vector<std::string> dead_ TENURE_GUARDED_BY(mutex_);  // Sessions to be swept.
-  std::vector<Txn> retries_ TENURE_GUARDED_BY(mutex_);
+  struct Retry {
+    Txn txn;
+    bool anchored;
+  };
+  std::vector<Retry> retries_ TENURE_GUARDED_BY(mutex_);
   std::vector<Row> strays_ TENURE_GUARDED_BY(mutex_);  // Tickets that may be there.
   bool retrying_ TENURE_GUARDED_BY(mutex_) = false;
   std::uint64_t retry_round_ TENURE_GUARDED_BY(mutex_) = 0;  // Counts the times it was armed.

@@ -1,7 +1,7 @@
 // Waiting: look back, clear away what is dead, watch what is not, and look again.
 #include <algorithm>
 #include <chrono>
-#include <iterator>
+#include <exception>
 #include <map>
 #include <utility>
 
@@ -21,56 +21,26 @@ constexpr std::chrono::nanoseconds slow_check = 1s;
 
 }  // namespace
 
-// One look, in as many steps as it takes (look.hpp). The last one has the ticket's own entry in it.
-StoredSpace::View StoredSpace::look_once(const Look& look, const std::string& own_key) {
-  View view;
-  std::vector<std::vector<Entry>> reads;
-  do {
-    Txn txn;
-    txn.guards.push_back(session_->guard());
-    txn.reads = look.next(reads.size(), max_operations);
-    txn.reads.push_back(Range::key(own_key));
-    Outcome outcome = store_->apply(txn);
-    view.session = outcome.committed;
-    view.at = outcome.revision;
-    view.own.reset();
-    if (!outcome.reads.back().empty()) view.own = std::move(outcome.reads.back().front());
-    outcome.reads.pop_back();
-    std::ranges::move(outcome.reads, std::back_inserter(reads));
-    view.found = look.found(reads);
-  } while (view.found.partial && !view.found.blocked() && view.session && view.own.has_value());
-  return view;
-}
-
-// Unless the ticket is gone, it is blocked or free.
-StoredSpace::View StoredSpace::look_back(std::span<const Claim> claims, Token number) {
-  Look::Extent extent = Look::Extent::few;
-  for (;;) {
-    const Look look{claims, seen_regions(), Revision{number.value}, floors_, extent};
-    View view = look_once(look, row_key(claims.front(), number));
-    learn(view.found.unseen);
-    if (view.found.own_only) extent = Look::Extent::all;
-    if (!view.session || !view.own.has_value() || view.found.blocked()) return view;
-    if (!view.found.free()) continue;
-    look.raise(floors_, Revision{number.value});
-    return view;
-  }
-}
-
 StoredSpace::Verdict StoredSpace::settle(const RecordRef& record, View view) {
-  for (;; view = look_back(record->row.claims, record->number)) {
-    if (!view.session || session_->lost().stop_requested()) return Verdict::session_lost;
+  for (;; view = tickets().look_back(record->row, record->number)) {
+    if (!view.anchored) return Verdict::anchor_lost;
+    if (!record->row.anchored() && session_->lost().stop_requested()) return Verdict::anchor_lost;
     if (!view.own.has_value()) return Verdict::gone;
     if (view.found.free()) {
       if (record->row.max_hold.count() == 0) return Verdict::granted;
-      if (start_deadline(*view.own, record->row.deadline)) return Verdict::granted;
+      if (tickets().start_deadline(*view.own, record->row.deadline)) return Verdict::granted;
       continue;
     }
     if (!view.found.blocked()) continue;  // The append's own look did not see all.
     std::vector<WatchFor> what;
     if (clear_away_any(view.found, record->row.claims, record->number, what)) continue;
-    for (WatchFor& one : what) one.after = view.at;
-    what.front().ranges.push_back(Range::key(view.own->key));
+    WatchFor& first = what.front();  // Of a blocker: most have nothing but that.
+    WatchFor& own = first.after == Revision{} ? first : what.emplace_back();
+    own.ranges.push_back(Range::key(view.own->key));
+    if (record->row.anchored()) own.ranges.push_back(Range::key(record->row.anchor));
+    for (WatchFor& one : what) {
+      if (one.after == Revision{}) one.after = view.at;
+    }
     watch_for(record, std::move(what));
     return Verdict::waiting;
   }
@@ -80,7 +50,7 @@ bool StoredSpace::clear_away_any(const Look::Found& found, std::span<const Claim
                                  Token number, std::vector<WatchFor>& otherwise) {
   bool cleared = false;
   for (const Entry& blocker : found.blockers) {
-    cleared = clear_away(blocker, otherwise.emplace_back()) || cleared;
+    cleared = clear_away(blocker, otherwise) || cleared;
   }
   for (const Claim& claim : claims) {
     if (std::ranges::find(found.crowds, line_of(claim)) == found.crowds.end()) continue;
@@ -89,28 +59,48 @@ bool StoredSpace::clear_away_any(const Look::Found& found, std::span<const Claim
   return cleared;
 }
 
-// True: it is gone, or was dead or overdue and is gone now. False: what to watch until it is.
-bool StoredSpace::clear_away(const Entry& blocker, WatchFor& otherwise) {
-  std::optional<Seen> seen = resolve(blocker);
+// True: it is gone, or was dead or overdue and is gone now. False: what to watch until it is. The
+// watch of an anchor key begins where that was seen, the others where the look was.
+bool StoredSpace::clear_away(const Entry& blocker, std::vector<WatchFor>& otherwise) {
+  std::optional<Seen> seen = tickets().resolve(blocker);
   if (!seen.has_value()) return true;
-  if (!store_->alive(seen->row.session)) {
-    remove_ticket(*seen);
+  const Row& row = seen->row;
+  WatchFor anchor;
+  if (row.anchored()) {
+    Txn read;
+    read.reads.push_back(Range::key(row.anchor));
+    const Outcome outcome = store_->apply(read);
+    if (outcome.reads.front().empty()) {
+      tickets().remove_dead(*seen);
+      return true;
+    }
+    anchor.ranges = std::move(read.reads);
+    anchor.after = outcome.revision;
+  } else if (!store_->alive(row.session)) {
+    tickets().remove_dead(*seen);
     const base::Mutex::Scoped lock{mutex_};
-    dead_.push_back(seen->row.session);
+    dead_.push_back(row.session);
     return true;
   }
-  otherwise.until = deadline_of(*seen);
-  if (overdue(seen->row)) {
-    remove_ticket(*seen);
+  WatchFor watch;
+  watch.until = deadline_of(*seen);
+  if (tickets().overdue(row)) {
+    tickets().remove(*seen);
     return true;
   }
-  otherwise.session = seen->row.session;
-  otherwise.ranges.push_back(Range::key(blocker.key));
-  if (seen->entry.key != blocker.key) otherwise.ranges.push_back(Range::key(seen->entry.key));
+  watch.ranges.push_back(Range::key(blocker.key));
+  if (seen->entry.key != blocker.key) watch.ranges.push_back(Range::key(seen->entry.key));
+  if (row.anchored()) {
+    otherwise.push_back(std::move(watch));
+    otherwise.push_back(std::move(anchor));
+  } else {
+    watch.session = row.session;
+    otherwise.push_back(std::move(watch));
+  }
   return false;
 }
 
-// Too many to watch one by one: the whole of them, and each session once.
+// Too many to watch one by one: the whole of them, and each session and each anchor key once.
 bool StoredSpace::clear_away_crowd(const Claim& claim, Token number,
                                    std::vector<WatchFor>& otherwise) {
   Txn txn;
@@ -118,19 +108,25 @@ bool StoredSpace::clear_away_crowd(const Claim& claim, Token number,
   members.to = members.from + stamp(Revision{number.value});
   txn.reads.push_back(members);
   const Outcome outcome = store_->apply(txn);
-  std::map<std::string, WatchFor> sessions;
+  std::map<std::string, WatchFor> lives;  // By session, or by anchor key.
+  std::optional<Instant> until;
   for (const Entry& entry : outcome.reads.front()) {
-    WatchFor watch;
-    if (clear_away(entry, watch)) return true;
-    WatchFor& one = sessions[watch.session];
-    one.session = watch.session;
-    if (watch.until.has_value())
-      one.until = std::min(one.until.value_or(*watch.until), *watch.until);
+    std::vector<WatchFor> watches;
+    if (clear_away(entry, watches)) return true;
+    const WatchFor& ticket = watches.front();
+    if (ticket.until.has_value()) until = std::min(until.value_or(*ticket.until), *ticket.until);
+    if (watches.size() > 1) {
+      WatchFor& anchor = watches.back();
+      lives.try_emplace(anchor.ranges.front().from, std::move(anchor));
+    } else {
+      lives[ticket.session].session = ticket.session;
+    }
   }
   WatchFor all;
   all.ranges.push_back(std::move(members));
+  all.until = until;
   otherwise.push_back(std::move(all));
-  for (auto& [session, watch] : sessions) otherwise.push_back(std::move(watch));
+  for (auto& [life, watch] : lives) otherwise.push_back(std::move(watch));
   return false;
 }
 
@@ -140,29 +136,12 @@ std::optional<Instant> StoredSpace::deadline_of(Seen& ticket) {
   if (ticket.row.deadline.has_value() || ticket.row.max_hold.count() == 0) {
     return ticket.row.deadline;
   }
-  const View view = look_back(ticket.row.claims, ticket.number);
+  const View view = tickets().look_back(ticket.row, ticket.number);
   if (view.found.free() && view.own.has_value()) {
-    start_deadline(*view.own, ticket.row.deadline);
+    tickets().start_deadline(*view.own, ticket.row.deadline);
     if (ticket.row.deadline.has_value()) return ticket.row.deadline;
   }
   return detail::saturating_add(store_->now(), std::max(slow_check, ticket.row.max_hold / 2));
-}
-
-// False: the entry has changed, look again. What is written is that entry and a deadline, never a
-// row that was read before: a downgrade or an eviction may have come since.
-bool StoredSpace::start_deadline(const Entry& entry, std::optional<Instant>& deadline) {
-  Parsed parsed = parse_row(entry);
-  if (!parsed.row.has_value()) return false;  // A downgrade put another claim first.
-  Row& row = *parsed.row;
-  if (!row.deadline.has_value()) {
-    row.deadline = detail::saturating_add(store_->now(), row.max_hold);
-    Txn txn;
-    txn.guards.push_back(Guard::unchanged(entry.key, entry.changed));
-    txn.writes.push_back(Write::put(entry.key, row.text()));
-    if (!store_->apply(txn).committed) return false;
-  }
-  deadline = row.deadline;
-  return true;
 }
 
 void StoredSpace::watch_for(const RecordRef& record, std::vector<WatchFor> what) {
@@ -201,7 +180,7 @@ void StoredSpace::on_notice(std::uint64_t number) noexcept {
       case Verdict::waiting: break;
       case Verdict::granted: end_wait(record, detail::WaitOutcome::granted); break;
       case Verdict::gone: end_wait(record, detail::WaitOutcome::evicted); break;
-      case Verdict::session_lost: end_wait(record, detail::WaitOutcome::lost); break;
+      case Verdict::anchor_lost: end_lost_wait(record); break;
     }
     sweep_dead();
   } catch (...) {
@@ -216,8 +195,13 @@ void StoredSpace::look_again_soon(const RecordRef& record) noexcept {
     soon.until = detail::saturating_add(store_->latest_now(), look_retry_time);
     watch_for(record, {std::move(soon)});
   } catch (...) {
-    end_wait(record, detail::WaitOutcome::lost);  // Nobody could tell it any more.
-    retry_later(removal(*record));
+    // Nobody could tell it any more.
+    if (record->row.anchored()) {
+      end_wait(record, detail::WaitOutcome::failed, std::current_exception());
+    } else {
+      end_wait(record, detail::WaitOutcome::lost);
+    }
+    if (!record->adopted) retry_later(removal(*record), record->row.anchored());
   }
 }
 
@@ -233,9 +217,20 @@ detail::Waiter* StoredSpace::take(const RecordRef& record) noexcept {
   return record->waiter;
 }
 
-void StoredSpace::end_wait(const RecordRef& record, detail::WaitOutcome outcome) noexcept {
+void StoredSpace::end_lost_wait(const RecordRef& record) noexcept {
+  try {
+    if (record->row.anchored()) Tickets::throw_anchor_lost(record->row);
+    end_wait(record, detail::WaitOutcome::lost);
+  } catch (...) {
+    end_wait(record, detail::WaitOutcome::failed, std::current_exception());
+  }
+}
+
+void StoredSpace::end_wait(const RecordRef& record, detail::WaitOutcome outcome,
+                           std::exception_ptr error) noexcept {
   detail::Waiter* const waiter = take(record);
   if (waiter == nullptr) return;
+  waiter->error = std::move(error);
   if (outcome == detail::WaitOutcome::granted) hold(record);
   tell(*waiter, outcome);
   if (outcome != detail::WaitOutcome::granted) leave();

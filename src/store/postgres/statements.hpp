@@ -50,8 +50,8 @@ namespace tenure::postgres {
 // Of the tables, and of the keys of tickets. 2: the path before the group in those.
 inline constexpr int schema_version = 2;
 // Of the routines and views in such a schema: a later one takes the same calls. 2: search_path.
-// 3: change_all.
-inline constexpr int routines_version = 3;
+// 3: change_all. 4: anchors in the views.
+inline constexpr int routines_version = 4;
 // A revision is epoch << count_bits | count, as in the SQL below.
 inline constexpr unsigned count_bits = 30;
 // First of the two numbers of our advisory locks ("TNUR"); the other is the schema's.

@@ -4,7 +4,8 @@
 //   SELECT path, owner, host, pid FROM tenure.holders;
 //
 // They read the JSON of Tenure's own entries, as store/sqlite/views.hpp has it. A change that
-// keeps their columns needs a new routines_version; any other, a new schema_version.
+// keeps their columns, or adds some behind them, needs a new routines_version; any other, a new
+// schema_version.
 #pragma once
 
 namespace tenure::postgres {
@@ -90,10 +91,12 @@ SELECT ticket.token,
        coalesce(ticket.body ->> 'label', session.label) AS label,
        @.moment(ticket.body ->> 'since') AS since,
        @.moment(ticket.body ->> 'deadline') AS deadline,
-       ticket.token NOT IN (SELECT token FROM blocked) AS granted
+       ticket.token NOT IN (SELECT token FROM blocked) AS granted,
+       ticket.body -> 'anchor' ->> 1 AS anchor
 FROM @.ticket_rows AS ticket
 JOIN all_claims AS claim ON claim.token = ticket.token
-LEFT JOIN @.sessions AS session ON session.session = ticket.body ->> 'session'
+LEFT JOIN @.sessions AS session
+  ON session.session = coalesce(ticket.body ->> 'session', ticket.body ->> 'by')
 ORDER BY ticket.token, claim.number;
 
 CREATE OR REPLACE VIEW @.holders AS SELECT * FROM @.tickets WHERE granted;

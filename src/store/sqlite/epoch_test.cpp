@@ -142,6 +142,23 @@ TEST_F(SqliteEpoch, ASideFileLostBeforeABootIsNone) {
   EXPECT_EQ(refusal(path), "opened");
 }
 
+TEST_F(SqliteEpoch, TheRepairLeavesTicketsThatHangOnKeys) {
+  const std::string anchored = R"({"format":2,"anchor":["key","order"],"by":"4000000000000001"})";
+  const std::string newer = R"({"format":9,"session":"4000000000000001"})";
+  {
+    const auto store = open_sqlite(path);
+    put(*store, "\x01-anchored", anchored);
+    put(*store, "\x01-newer", newer);
+    put(*store, "\x01-dead", R"({"session":"4000000000000001"})");
+  }
+  SqliteOptions repair;
+  repair.new_epoch = true;
+  const auto store = open_sqlite(path, repair);
+  EXPECT_EQ(value_of(*store, "\x01-anchored"), anchored);
+  EXPECT_EQ(value_of(*store, "\x01-newer"), newer);
+  EXPECT_EQ(value_of(*store, "\x01-dead"), "none");
+}
+
 TEST_F(SqliteEpoch, TheRepairLeavesWhoLives) {
   const auto store = open_sqlite(path);  // A repair rings nobody: the check of once a second tells.
   const auto session = store->open_session({});

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <vector>
@@ -113,11 +114,15 @@ void refuse_lost_side(Connection& database, const SideFile& side, const std::str
                    "database, then run `tenure doctor --new-epoch`");
 }
 
-std::string member(const std::string& json, const char* name) {
+// The session that keeps a ticket alive; empty: none. Null: something else does, a key of the store
+// or what only a later version of Tenure knows, so the death of sessions is nothing to the ticket.
+std::optional<std::string> session_of(const std::string& ticket) {
   // Earlier versions wrote labels as they came; such a ticket may be a live one.
-  const nlohmann::json value = nlohmann::json::parse(as_utf8(json), nullptr, false);
-  if (!value.is_object() || !value.contains(name) || !value[name].is_string()) return {};
-  return value[name].get<std::string>();
+  const nlohmann::json value = nlohmann::json::parse(as_utf8(ticket), nullptr, false);
+  if (!value.is_object()) return std::string{};
+  if (value.contains("anchor") || value.contains("format")) return std::nullopt;
+  if (!value.contains("session") || !value["session"].is_string()) return std::string{};
+  return value["session"].get<std::string>();
 }
 
 // What sessions without a lock left behind. Whoever watches anything then looks again.
@@ -138,7 +143,8 @@ void remove_dead(Connection& database, const SideFile& side) {
     tickets.from = reserved::exclusive_claims;
     tickets.to = session_prefix;
     for (const Entry& ticket : database.read(tickets, {})) {
-      if (!alive.contains(member(ticket.value, "session"))) database.remove(ticket.key);
+      const std::optional<std::string> session = session_of(ticket.value);
+      if (session.has_value() && !alive.contains(*session)) database.remove(ticket.key);
     }
     const std::uint64_t revision = side.header().last.fetch_add(1) + 1;
     for (std::size_t i = 0; i < buckets; ++i) side.bucket(i).revision.store(revision);
@@ -192,9 +198,27 @@ void make_schema(Connection& database) {
     database.execute("PRAGMA page_size=1024; PRAGMA journal_mode=DELETE; BEGIN IMMEDIATE");
     database.execute(schema_sql);
     database.execute(views_sql);
+    set_meta(database, "views", std::to_string(views_version));
     database.execute(("PRAGMA application_id=" + std::to_string(application_id) +
                       "; PRAGMA user_version=" + std::to_string(schema_version) + "; COMMIT")
                          .c_str());
+  } catch (...) {
+    database.rollback();
+    throw;
+  }
+}
+
+// Views of an earlier version are replaced; what a later one made stays.
+void update_views(Connection& database) {
+  const auto outdated = [&database] { return number(meta(database, "views")) < views_version; };
+  if (!outdated()) return;
+  database.begin_write();
+  try {
+    if (outdated()) {
+      database.execute(views_sql);
+      set_meta(database, "views", std::to_string(views_version));
+    }
+    database.commit();
   } catch (...) {
     database.rollback();
     throw;
@@ -241,6 +265,7 @@ Opened open_files(const std::filesystem::path& path, const SqliteOptions& option
     opened.full->when_busy([side = opened.side] { side->say_crowded(coarse_clock_ns()); });
     if (found.empty) make_schema(*opened.full);
     use_log(*opened.full, opened.location);
+    update_views(*opened.full);
     opened.file = file_id(found.path).value_or(FileId{});
     raise_epoch_if_needed(opened, options);
   } catch (...) {

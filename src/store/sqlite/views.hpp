@@ -6,19 +6,22 @@
 //   key 0x01 … or 0x02 …   a ticket's claim; the one that has "claims" lists them all:
 //       {"session":ID,"claims":[[PATH],[PATH,GROUP],[PATH,GROUP,LIMIT]],"owner":…,"label":…,
 //        "since":NS,"max_hold":NS,"deadline":NS,"number":N}; the token is the number, or without
-//        one the revision that made the entry
+//        one the revision that made the entry. One that lives as long as a key does has
+//        "anchor":["key",KEY] and "by":ID in the place of "session"
 //   key 0x03 ID            a session: {"host":…,"pid":…,"boot":…,"label":…,"since":NS}
 // NS are nanoseconds since 1970 by the store's clock. Whether a session lives only the kernel
 // knows, so a ticket that a dead process left counts here until somebody removes it.
 //
-// A database keeps the views it was made with: a change needs a new schema version. So does a
-// change of the keys of tickets (space/stored/keys.hpp). 2: the path before the group in them.
+// A change of the keys of tickets (space/stored/keys.hpp) needs a new schema version. 2: the path
+// before the group in them. A change of the views needs a new views version: whoever opens a
+// database with older ones replaces them. 2: anchors.
 #pragma once
 
 namespace tenure::sqlite {
 
 inline constexpr unsigned application_id = 0x544e5552;  // "TNUR"
 inline constexpr unsigned schema_version = 2;
+inline constexpr unsigned views_version = 2;
 
 inline constexpr const char* schema_sql = R"sql(
 CREATE TABLE entry(
@@ -31,6 +34,13 @@ CREATE TABLE tenure_meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 )sql";
 
 inline constexpr const char* views_sql = R"sql(
+DROP VIEW IF EXISTS tenure_waiters;
+DROP VIEW IF EXISTS tenure_holders;
+DROP VIEW IF EXISTS tenure_tickets;
+DROP VIEW IF EXISTS tenure_claims;
+DROP VIEW IF EXISTS tenure_ticket_rows;
+DROP VIEW IF EXISTS tenure_sessions;
+
 CREATE VIEW tenure_sessions AS
 SELECT CAST(substr(key, 2) AS TEXT) AS session,
        body ->> '$.host' AS host,
@@ -81,10 +91,12 @@ SELECT ticket.token AS token,
        strftime('%Y-%m-%dT%H:%M:%fZ', (ticket.body ->> '$.since') / 1e9, 'unixepoch') AS since,
        strftime('%Y-%m-%dT%H:%M:%fZ', (ticket.body ->> '$.deadline') / 1e9, 'unixepoch')
          AS deadline,
-       ticket.token NOT IN (SELECT token FROM blocked) AS granted
+       ticket.token NOT IN (SELECT token FROM blocked) AS granted,
+       ticket.body ->> '$.anchor[1]' AS anchor
 FROM tenure_ticket_rows AS ticket
 JOIN claims AS claim ON claim.token = ticket.token
-LEFT JOIN tenure_sessions AS session ON session.session = ticket.body ->> '$.session'
+LEFT JOIN tenure_sessions AS session
+  ON session.session = coalesce(ticket.body ->> '$.session', ticket.body ->> '$.by')
 ORDER BY ticket.token, claim.number;
 
 CREATE VIEW tenure_holders AS SELECT * FROM tenure_tickets WHERE granted;

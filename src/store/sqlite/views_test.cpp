@@ -34,6 +34,13 @@ std::string rows(const std::filesystem::path& path, const std::string& sql) {
   return text;
 }
 
+void execute(const std::filesystem::path& path, const char* sql) {
+  sqlite3* database = nullptr;
+  sqlite3_open_v2(path.c_str(), &database, SQLITE_OPEN_READWRITE, nullptr);
+  EXPECT_EQ(sqlite3_exec(database, sql, nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(database);
+}
+
 struct SqliteViews : ::testing::Test {
   Directory directory;
   std::shared_ptr<Store> store = open_sqlite(directory / "app.db");
@@ -103,6 +110,28 @@ TEST_F(SqliteViews, AllClaimsOfATicketOrNone) {
   ticket(R"([["b"],["a"]])");
   ticket(R"([["b","shared"]])");
   EXPECT_EQ(who("tenure_waiters"), "b exclusive -\na exclusive -\nb shared -\n");
+}
+
+TEST_F(SqliteViews, TellOnWhichKeyATicketHangs) {
+  const std::string json = R"({"format":2,"anchor":["key","orders%2F7"],"by":")" + session->id() +
+                           R"(","claims":[["book"]],"since":1700000000500000000})";
+  store->apply(txn({}, {Write::append("\x01x", json)}));
+  ticket(R"([["book"]])");
+  EXPECT_EQ(rows(directory / "app.db",
+                 "SELECT path, label, anchor, granted FROM tenure_tickets ORDER BY token"),
+            "book import orders%2F7 1\nbook import - 0\n");
+}
+
+TEST_F(SqliteViews, OfAnEarlierVersionAreReplacedWhenTheStoreIsOpened) {
+  session.reset();
+  store.reset();
+  const auto path = directory / "app.db";
+  execute(path,
+          "DROP VIEW tenure_holders; CREATE VIEW tenure_holders AS SELECT 'old' AS path;"
+          "DELETE FROM tenure_meta WHERE name='views'");
+  EXPECT_EQ(rows(path, "SELECT path FROM tenure_holders"), "old\n");
+  store = open_sqlite(path);
+  EXPECT_EQ(rows(path, "SELECT count(anchor) FROM tenure_holders"), "0\n");
 }
 
 TEST_F(SqliteViews, SurviveWhatIsNoJson) {

@@ -1,0 +1,98 @@
+// Limits of groups on which all live tickets must agree, and why a transaction with an append in it
+// was refused.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "space/stored/keys.hpp"
+#include "space/stored/tickets.hpp"
+#include "tenure/error.hpp"
+
+namespace tenure::stored {
+namespace {
+
+std::string limit_text(std::uint32_t limit) {
+  return limit == 0 ? std::string{"no limit"} : "limit " + std::to_string(limit);
+}
+
+}  // namespace
+
+void Tickets::throw_anchor_lost(const Row& row) {
+  if (row.anchored()) {
+    throw AnchorLost(
+        "the key '" + Path::of(row.anchor).text() +
+        "' is not in the store, and without it no ticket that is anchored on it lives: "
+        "put the key first");
+  }
+  throw SessionLost(
+      "the store has ended the session of this process, so its locks are lost: "
+      "open the space again");
+}
+
+// All live claims of a group on one path have one limit, so the first tells; and while that one is
+// there, or the path is empty, nobody can come with another.
+bool Tickets::agree_on_limits(const Row& row, std::span<const Claim> claims, Token own,
+                              Txn& txn) const {
+  for (const Claim& claim : claims) {
+    if (claim.mode.is_exclusive()) continue;
+    txn.guards.push_back(Guard::empty(Range::prefix(other_limit_line(claim))));
+    if (claim.mode.limit() == 0) continue;
+    const Range members = Range::prefix(line_of(claim));
+    Txn read;
+    read.reads.push_back(members.first(2));
+    const Outcome outcome = store_->apply(read);
+    std::vector<Entry> first = outcome.reads.front();
+    std::erase_if(first, [own](const Entry& entry) { return number_in(entry.key) == own; });
+    if (first.empty()) {
+      if (own == Token{}) txn.guards.push_back(Guard::empty(members));
+      continue;
+    }
+    if (limit_clash(row, claim, first.front())) return false;
+    txn.guards.push_back(Guard::present(first.front().key));
+  }
+  return true;
+}
+
+// True: a dead one disagreed, and is out of the way. Throws where a live one does.
+bool Tickets::limit_clash(const Row& row, const Claim& asked, const Entry& entry) const {
+  const std::optional<Seen> seen = resolve(entry);
+  if (!seen.has_value()) return true;
+  const auto live = std::ranges::find_if(seen->row.claims, [&asked](const Claim& claim) {
+    return claim.path == asked.path && claim.mode.same_group(asked.mode);
+  });
+  if (live == seen->row.claims.end() || live->mode.limit() == asked.mode.limit()) return false;
+  if (overdue(seen->row)) {
+    remove(*seen);
+    return true;
+  }
+  if (!alive(seen->row)) {
+    remove_dead(*seen);
+    return true;
+  }
+  throw LimitMismatch("group '" + Path::of(asked.mode.name()).text() + "' of '" +
+                      asked.path.text() + "' is used with different limits: " + row.owner.text() +
+                      " asks for " + limit_text(asked.mode.limit()) + ", " +
+                      seen->row.owner.text() + " (ticket " + std::to_string(seen->number.value) +
+                      ") has " + limit_text(live->mode.limit()) +
+                      "; use the same limit everywhere");
+}
+
+void Tickets::explain_refusal(const Row& row, std::span<const Claim> claims, Token own) const {
+  Txn txn;
+  txn.guards.push_back(anchor_guard(row));
+  for (const Claim& claim : claims) {
+    if (claim.mode.is_exclusive()) continue;
+    txn.reads.push_back(Range::prefix(other_limit_line(claim)).first(2));
+  }
+  const Outcome outcome = store_->apply(txn);
+  if (!outcome.committed) throw_anchor_lost(row);
+  std::size_t read = 0;
+  for (const Claim& claim : claims) {
+    if (claim.mode.is_exclusive()) continue;
+    for (const Entry& entry : outcome.reads[read++]) {
+      if (number_in(entry.key) != own) static_cast<void>(limit_clash(row, claim, entry));
+    }
+  }
+}
+
+}  // namespace tenure::stored

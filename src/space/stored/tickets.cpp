@@ -1,0 +1,222 @@
+// A ticket of the caller's: appending, looking back, narrowing, removing, and what became of an
+// append whose answer was lost.
+#include "space/stored/tickets.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "space/stored/keys.hpp"
+#include "tenure/detail/saturating.hpp"
+#include "tenure/error.hpp"
+
+namespace tenure::stored {
+
+Regions Hints::seen() const noexcept {
+  return {.shared = shared_.load(std::memory_order_relaxed),
+          .groups = groups_.load(std::memory_order_relaxed)};
+}
+
+void Hints::learn(Regions seen) noexcept {
+  if (seen.shared) shared_.store(true, std::memory_order_relaxed);
+  if (seen.groups) groups_.store(true, std::memory_order_relaxed);
+}
+
+// ---- Parts of a transaction ----
+
+Tickets::Append::Append(const Row& row, Hints& hints, Look::Extent extent)
+    : row_(row),
+      hints_(hints),
+      look_(row.claims, hints.seen(), this_apply, hints.floors(), extent) {}
+
+void Tickets::Append::add_to(Txn& txn) {
+  txn.guards.push_back(anchor_guard(row_));
+  if (row_.id.has_value()) {
+    std::string key = request_key(row_.anchor, *row_.id);
+    txn.guards.push_back(Guard::absent(key));
+    txn.writes.push_back(Write::put(std::move(key), request_text(row_)));
+  }
+  for (std::size_t i = 0; i < row_.claims.size(); ++i) {
+    txn.writes.push_back(Write::append(line_of(row_.claims[i]), claim_text(row_, i)));
+  }
+  const std::size_t used = txn.writes.size() + txn.reads.size();
+  std::vector<Range> reads = look_.next(0, max_operations - std::min(used, max_operations));
+  first_read_ = txn.reads.size();
+  reads_ = reads.size();
+  if (txn.reads.empty()) {
+    txn.reads = std::move(reads);
+  } else {
+    std::ranges::move(reads, std::back_inserter(txn.reads));
+  }
+}
+
+Tickets::Appended Tickets::Append::judge(const Outcome& outcome) const {
+  Appended result{.number = Token{outcome.revision.value},
+                  .found = look_.found(std::span{outcome.reads}.subspan(first_read_, reads_))};
+  hints_.learn(result.found.unseen);
+  if (result.found.free()) look_.raise(hints_.floors(), outcome.revision);
+  return result;
+}
+
+void Tickets::add_removal(const Row& row, Token number, Txn& txn) {
+  for (const Claim& claim : row.claims) txn.writes.push_back(Write::remove(row_key(claim, number)));
+  if (row.id.has_value()) txn.writes.push_back(Write::remove(request_key(row.anchor, *row.id)));
+}
+
+Guard Tickets::held(const Row& row, Token number) {
+  return Guard::present(row_key(row.claims.front(), number));
+}
+
+Row Tickets::add_downgrade(const Seen& ticket, std::span<const Claim> claims, Txn& txn) {
+  Row row = ticket.row;
+  row.claims.assign(claims.begin(), claims.end());
+  row.number = ticket.number;
+  txn.guards.push_back(Guard::unchanged(ticket.entry.key, ticket.entry.changed));
+  for (const Claim& claim : ticket.row.claims) {
+    txn.writes.push_back(Write::remove(row_key(claim, ticket.number)));
+  }
+  for (std::size_t i = 0; i < row.claims.size(); ++i) {
+    txn.writes.push_back(Write::put(row_key(row.claims[i], row.number), claim_text(row, i)));
+  }
+  if (row.id.has_value()) {
+    txn.writes.push_back(Write::put(request_key(row.anchor, *row.id), request_text(row)));
+  }
+  return row;
+}
+
+// ---- Looking back ----
+
+// One look, in as many steps as it takes (look.hpp). The last one has the ticket's own entry in it.
+Tickets::View Tickets::look_once(const Look& look, const Row& row,
+                                 const std::string& own_key) const {
+  View view;
+  std::vector<std::vector<Entry>> reads;
+  do {
+    Txn txn;
+    txn.guards.push_back(anchor_guard(row));
+    txn.reads = look.next(reads.size(), max_operations);
+    txn.reads.push_back(Range::key(own_key));
+    Outcome outcome = store_->apply(txn);
+    view.anchored = outcome.committed;
+    view.at = outcome.revision;
+    view.own.reset();
+    if (!outcome.reads.back().empty()) view.own = std::move(outcome.reads.back().front());
+    outcome.reads.pop_back();
+    std::ranges::move(outcome.reads, std::back_inserter(reads));
+    view.found = look.found(reads);
+  } while (view.found.partial && !view.found.blocked() && view.anchored && view.own.has_value());
+  return view;
+}
+
+Tickets::View Tickets::look_back(const Row& row, Token number) const {
+  Look::Extent extent = Look::Extent::few;
+  for (;;) {
+    const Look look{row.claims, hints_->seen(), Revision{number.value}, hints_->floors(), extent};
+    View view = look_once(look, row, row_key(row.claims.front(), number));
+    hints_->learn(view.found.unseen);
+    if (view.found.own_only) extent = Look::Extent::all;
+    if (!view.anchored || !view.own.has_value() || view.found.blocked()) return view;
+    if (!view.found.free()) continue;
+    look.raise(hints_->floors(), Revision{number.value});
+    return view;
+  }
+}
+
+Outcome Tickets::read_all(const Look& look) const {
+  Outcome all;
+  while (all.reads.size() < look.ranges().size()) {
+    Txn txn;
+    txn.reads = look.next(all.reads.size(), max_operations);
+    for (Range& range : txn.reads) range.before = {};
+    Outcome step = store_->apply(txn);
+    if (all.reads.empty()) all.revision = step.revision;
+    std::ranges::move(step.reads, std::back_inserter(all.reads));
+  }
+  return all;
+}
+
+// ---- An append whose answer was lost ----
+
+std::optional<Entry> Tickets::find_appended(const Row& row) const {
+  if (row.id.has_value()) {
+    std::optional<Seen> seen = find_request(row);
+    if (!seen.has_value()) return std::nullopt;
+    return std::move(seen->entry);
+  }
+  Txn read;
+  read.reads.push_back(Range::prefix(line_of(row.claims.front())));
+  Outcome outcome = store_->apply(read);
+  for (Entry& entry : outcome.reads.front()) {
+    std::expected<Parsed, RowFault> parsed = read_row(entry);
+    if (!parsed.has_value()) continue;
+    const std::optional<Row> found = std::move(parsed->row);
+    if (found.has_value() && found->session == row.session && found->request == row.request) {
+      return std::move(entry);
+    }
+  }
+  return std::nullopt;
+}
+
+// That it can be read does not mean that it would survive a crash. What is written again does.
+std::optional<Entry> Tickets::keep_appended(const Row& row) const {
+  while (std::optional<Entry> entry = find_appended(row)) {
+    Txn again;
+    again.guards.push_back(Guard::unchanged(entry->key, entry->changed));
+    again.writes.push_back(Write::put(entry->key, entry->value));
+    again.durability = Durability::full;
+    if (store_->apply(again).committed) return entry;
+  }
+  return std::nullopt;
+}
+
+std::optional<Seen> Tickets::find_request(const Row& row) const {
+  if (!row.id.has_value()) return std::nullopt;
+  for (;;) {
+    Txn read;
+    read.reads.push_back(Range::key(request_key(row.anchor, *row.id)));
+    const Outcome outcome = store_->apply(read);
+    if (outcome.reads.front().empty()) return std::nullopt;
+    const Entry& request = outcome.reads.front().front();
+    const Token number{request.created.value};
+    Txn read_ticket;
+    read_ticket.guards.push_back(Guard::unchanged(request.key, request.changed));
+    read_ticket.reads.push_back(Range::key(row_key(first_claim_in(request), number)));
+    Outcome found = store_->apply(read_ticket);
+    if (!found.committed) continue;  // It was released or downgraded in between.
+    if (found.reads.front().empty()) {
+      throw StoreError("the ticket of request id " + std::to_string(*row.id) + " at anchor '" +
+                       Path::of(row.anchor).text() +
+                       "' is missing: find the program that writes "
+                       "to this store");
+    }
+    Entry& entry = found.reads.front().front();
+    std::optional<Row> whole = parse_row(entry).row;
+    if (!whole.has_value()) refuse_row(entry, {.why = "its ticket is missing"});
+    const bool narrowed = whole->number != Token{};
+    if (!narrowed && whole->claims != row.claims) {
+      throw BadRequest("request id " + std::to_string(*row.id) + " at anchor '" +
+                       Path::of(row.anchor).text() + "' was used for other claims (ticket " +
+                       std::to_string(number.value) + "): use another id");
+    }
+    return Seen{.entry = std::move(entry), .row = *std::move(whole), .number = number};
+  }
+}
+
+// What is written is that entry and a deadline, never a row that was read before: a downgrade or an
+// eviction may have come since.
+bool Tickets::start_deadline(const Entry& entry, std::optional<Instant>& deadline) const {
+  Parsed parsed = parse_row(entry);
+  if (!parsed.row.has_value()) return false;  // A downgrade put another claim first.
+  Row& row = *parsed.row;
+  if (!row.deadline.has_value()) {
+    row.deadline = detail::saturating_add(store_->now(), row.max_hold);
+    Txn txn;
+    txn.guards.push_back(Guard::unchanged(entry.key, entry.changed));
+    txn.writes.push_back(Write::put(entry.key, row.text()));
+    if (!store_->apply(txn).committed) return false;
+  }
+  deadline = row.deadline;
+  return true;
+}
+
+}  // namespace tenure::stored

@@ -1,0 +1,159 @@
+// tickets.hpp: tickets in a store: how one is appended, read, judged, narrowed and removed, as
+// parts of a transaction that may have other parts.
+//
+//   Txn txn;
+//   txn.guards.push_back(mine);                      // The caller's own guards and writes:
+//   txn.writes.push_back(Write::put(log, "asked"));  // one atomic step with the ticket.
+//   if (!tickets.agree_on_limits(row, txn)) …        // Reads only where a claim has a limit.
+//   Tickets::Append append{row, tickets.hints()};
+//   append.add_to(txn);
+//   store.apply_then(txn, [=](const Outcome& outcome, …) {
+//     if (!outcome.committed) …                      // explain_refusal(row), or a guard of mine.
+//     const Tickets::Appended ticket = append.judge(outcome);
+//     if (ticket.found.free()) …                     // Granted: ticket.number is the token.
+//   });
+//
+// A ticket that is not free waits for what is in `found.blockers`; GrantWait (grant_wait.hpp) tells
+// when it is granted. add_removal() and add_downgrade() are the other two parts. Whoever waits for
+// the ticket is woken by the commit, whoever makes it.
+//
+// A ticket is kept alive by its anchor: the session of the process that appended it, or a key of
+// the store, for as long as that is there. Waiters, inspection, eviction and deadlock search treat
+// both alike. Whoever needs the ticket of a gone anchor out of the way removes it.
+//
+// Invariants
+//   1. An append is guarded on its anchor, and one with a request id on there being none with it.
+//   2. remove_dead() is guarded on the entry as it was seen, and on the absence of an anchor key.
+//   3. A row that a later version wrote is never changed nor removed (row.hpp).
+//
+// Thread safety: all calls; the object is a reference to a store and to hints. An Append belongs to
+// one call at a time.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "space/stored/look.hpp"
+#include "space/stored/row.hpp"
+#include "space/stored/rows.hpp"
+#include "tenure/claim.hpp"
+#include "tenure/store.hpp"
+#include "tenure/ticket.hpp"
+
+namespace tenure::stored {
+
+// What the readers of a space tell each other, so that they read less. Thread safety: all of it.
+class Hints {
+ public:
+  [[nodiscard]] Regions seen() const noexcept;
+  void learn(Regions seen) noexcept;
+  [[nodiscard]] Floors& floors() noexcept { return floors_; }
+
+ private:
+  std::atomic<bool> shared_ = false;
+  std::atomic<bool> groups_ = false;
+  Floors floors_;
+};
+
+class Tickets {
+ public:
+  Tickets(Store& store, Hints& hints) noexcept : store_(&store), hints_(&hints) {}
+  [[nodiscard]] Hints& hints() const noexcept { return *hints_; }
+
+  // ---- Parts of a transaction.
+
+  struct Appended {
+    Token number;
+    Look::Found found;  // free(): granted. blocked(): by these. Neither: look_back() tells.
+  };
+  // The row must outlive it.
+  class Append {
+   public:
+    Append(const Row& row, Hints& hints, Look::Extent extent = Look::Extent::few);
+    // Behind what is in the transaction already. Once.
+    void add_to(Txn& txn);
+    // Of that transaction, if it was committed.
+    [[nodiscard]] Appended judge(const Outcome& outcome) const;
+    [[nodiscard]] const Look& look() const noexcept { return look_; }
+
+   private:
+    const Row& row_;
+    Hints& hints_;
+    Look look_;
+    std::size_t first_read_ = 0;
+    std::size_t reads_ = 0;
+  };
+  // The guards of an append, or of a downgrade of ticket `own`, that keep the limits of a group
+  // equal. False: try again. Throws LimitMismatch where a live ticket has another limit.
+  [[nodiscard]] bool agree_on_limits(const Row& row, std::span<const Claim> claims, Token own,
+                                     Txn& txn) const;
+  [[nodiscard]] bool agree_on_limits(const Row& row, Txn& txn) const {
+    return agree_on_limits(row, row.claims, {}, txn);
+  }
+  // Removes the ticket, if it is there. held() makes that a condition.
+  static void add_removal(const Row& row, Token number, Txn& txn);
+  [[nodiscard]] static Guard held(const Row& row, Token number);
+  // Replaces the claims of a ticket that is as it was seen. Returns its new row. The caller has
+  // asked find_downgrade_fault() and agree_on_limits().
+  [[nodiscard]] static Row add_downgrade(const Seen& ticket, std::span<const Claim> claims,
+                                         Txn& txn);
+
+  // ---- A ticket of the caller's.
+
+  // Why an append or a downgrade (of `own`) was not committed: throws SessionLost, AnchorLost or
+  // LimitMismatch; returns where nothing is wrong now.
+  void explain_refusal(const Row& row, std::span<const Claim> claims, Token own) const;
+  void explain_refusal(const Row& row) const { explain_refusal(row, row.claims, {}); }
+  [[noreturn]] static void throw_anchor_lost(const Row& row);
+
+  struct View {
+    Look::Found found;
+    std::optional<Entry> own;  // The first entry of the ticket that looks.
+    bool anchored = false;     // Whether its anchor is there.
+    Revision at;
+  };
+  // Unless the ticket or its anchor is gone, it is blocked or free.
+  [[nodiscard]] View look_back(const Row& row, Token number) const;
+  // What is there for a ticket that is not. The revision is that of the first step.
+  [[nodiscard]] Outcome read_all(const Look& look) const;
+  // The entry of an append whose answer was lost: the caller knows its session, its number among
+  // the requests of that and its id, if it has one.
+  [[nodiscard]] std::optional<Entry> find_appended(const Row& row) const;
+  // The same, and durable.
+  [[nodiscard]] std::optional<Entry> keep_appended(const Row& row) const;
+  // The ticket that was appended with the row's request id. Throws BadRequest where that asks for
+  // something else.
+  [[nodiscard]] std::optional<Seen> find_request(const Row& row) const;
+  // False: the entry has changed, look again.
+  bool start_deadline(const Entry& entry, std::optional<Instant>& deadline) const;
+
+  // ---- Any ticket.
+
+  // The ticket that a claim's entry belongs to. Null: it is gone. Throws StoreError for an entry
+  // that cannot be read, or whose ticket does not know of it: only an operator can remove that.
+  [[nodiscard]] std::optional<Seen> resolve(const Entry& entry) const;
+  // The ticket with that number among those with a claim on `path` or below it.
+  [[nodiscard]] std::optional<Seen> find(Token number, const Path& path) const;
+  [[nodiscard]] bool alive(const Row& row) const;
+  [[nodiscard]] bool overdue(const Row& row) const;
+  // Which of these keys are not there.
+  [[nodiscard]] std::set<std::string> missing(const std::set<std::string>& keys) const;
+  // Guarded on the entry as it was seen: a renewal, or another who removed it first, wins.
+  bool remove(const Seen& ticket, std::vector<Guard> also = {}) const;
+  bool remove_dead(const Seen& ticket) const;
+  bool remove_unreadable(const Unreadable& found) const;
+
+ private:
+  [[nodiscard]] bool limit_clash(const Row& row, const Claim& asked, const Entry& entry) const;
+  [[nodiscard]] View look_once(const Look& look, const Row& row, const std::string& own_key) const;
+
+  Store* store_;
+  Hints* hints_;
+};
+
+}  // namespace tenure::stored
