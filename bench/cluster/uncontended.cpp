@@ -86,9 +86,11 @@ void ask_etcd_on(Report& report, const kit::Etcd& server, std::size_t core) {
   report.compare("3 deep" + where, {"", stored::in_us(race[deep]), "us"}, rival);
   report.compare("1 deep, shared" + where, {"", stored::in_us(race[shared]), "us"}, rival);
   ask_etcd_uncompacted(report, server, *store, core);
-  const etcd::Executor::Counts counts = store->executor().counts();
-  report.figure("requests a commit" + where,
-                static_cast<double>(counts.round_trips) / static_cast<double>(counts.commits), "");
+  const etcd::Counts& counts = store->executor().counts();
+  report.figure(
+      "requests a commit" + where,
+      static_cast<double>(counts.round_trips.load()) / static_cast<double>(counts.commits.load()),
+      "");
 }
 
 void ask_postgres_on(Report& report, const stored::Postgres& server, std::size_t core) {

@@ -33,20 +33,25 @@ void raise(std::atomic<Number>& value, Number to) noexcept {
 
 std::int64_t wall_clock_ns() noexcept {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::clamp(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(), earliest_ns,
-                    latest_ns);
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
 }  // namespace
 
-Clock::Clock() noexcept : ahead_ns_(wall_clock_ns() - boot_ns()), tag_(random_tag()) {}
+Clock::Clock() noexcept
+    : Clock(Source{.boot_ns = &base::boot_ns, .wall_ns = wall_clock_ns(), .tag = random_tag()}) {}
+
+Clock::Clock(const Source& source) noexcept
+    : boot_ns_(source.boot_ns),
+      ahead_ns_(std::clamp(source.wall_ns, earliest_ns, latest_ns) - boot_ns_()),
+      tag_(source.tag) {}
 
 Instant Clock::now() const noexcept {
-  return Instant{std::chrono::nanoseconds{boot_ns() + ahead_ns_.load()}};
+  return Instant{std::chrono::nanoseconds{boot_ns_() + ahead_ns_.load()}};
 }
 
 Instant Clock::unique_time() noexcept {
-  const std::int64_t now = boot_ns() + ahead_ns_.load();
+  const std::int64_t now = boot_ns_() + ahead_ns_.load();
   std::int64_t last = last_unique_.load(std::memory_order_relaxed);
   std::int64_t next = 0;
   do {
@@ -57,12 +62,12 @@ Instant Clock::unique_time() noexcept {
 
 void Clock::see(Instant time) noexcept {
   const std::int64_t shown = time.time_since_epoch().count();
-  if (shown <= latest_ns) raise(ahead_ns_, shown - boot_ns());
+  if (shown <= latest_ns) raise(ahead_ns_, shown - boot_ns_());
 }
 
 std::uint64_t Clock::by_time() const noexcept {
   constexpr auto second = static_cast<std::uint64_t>(ns_in_second);
-  const auto now = static_cast<std::uint64_t>(boot_ns() + ahead_ns_.load());
+  const auto now = static_cast<std::uint64_t>(boot_ns_() + ahead_ns_.load());
   return (now / second * heads_a_second) + (now % second * heads_a_second / second);
 }
 

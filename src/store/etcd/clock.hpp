@@ -24,7 +24,14 @@ using base::boot_ns;
 
 class Clock {
  public:
+  // Where time comes from; tests give their own.
+  struct Source {
+    std::int64_t (*boot_ns)() noexcept;
+    std::int64_t wall_ns = 0;  // When the clock begins.
+    std::int64_t tag = 0;      // Which offset this process uses for unique times.
+  };
   Clock() noexcept;
+  explicit Clock(const Source& source) noexcept;
 
   [[nodiscard]] Instant now() const noexcept;
   // About now, and no two alike, of this process or (but for a chance in a billion) of others: who
@@ -44,6 +51,7 @@ class Clock {
  private:
   [[nodiscard]] std::uint64_t by_time() const noexcept;
 
+  std::int64_t (*const boot_ns_)() noexcept;
   std::atomic<std::int64_t> ahead_ns_;  // Of CLOCK_BOOTTIME.
   const std::int64_t tag_;
   std::atomic<std::int64_t> last_unique_{0};

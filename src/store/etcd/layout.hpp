@@ -34,6 +34,15 @@ struct PutHead : Head {
 };
 using SoleWriter = stores::SoleWriter<PutHead>;
 
+// Head and tail at one moment. etcd's revisions of both give the store's newest revision
+// (numbers.hpp).
+struct Position {
+  Head head;
+  std::int64_t put_at = 0;  // etcd's revision of the head.
+  Revision newest;
+  std::int64_t newest_at = 0;  // etcd's revision of `newest`.
+};
+
 struct Value {
   Revision changed;
   Revision created;

@@ -45,22 +45,23 @@ void Watches::read_stream() {
 bool Watches::begin() {
   const Layout& layout = executor_->layout();
   if (!changes_.open(executor_->client(), layout.head(), layout.end())) return false;
-  Executor::Where where;
+  Executor::PositionNow now;
   try {
-    where = executor_->where();
+    now = executor_->read_position();
   } catch (...) {
     return false;
   }
   const Lock lock{table_.mutex};
-  if (where.newest != newest_ || floor_ == Revision{}) {
+  const Position& position = now.position;
+  if (position.newest != newest_ || floor_ == Revision{}) {
     recent_.clear();
-    floor_ = where.newest;
-    newest_ = where.newest;
+    floor_ = position.newest;
+    newest_ = position.newest;
   }
   live_ = true;
-  head_ = where.head;
-  head_put_at_ = where.put_at;
-  since_ = where.by_etcd;
+  head_ = position.head.revision;
+  head_put_at_ = position.put_at;
+  since_ = now.by_etcd;
   table_.due_if([this](const WatchFor& what) TENURE_REQUIRES(table_.mutex) { return due(what); });
   for (const std::string& session : table_.sessions()) ask_about(session);
   work_.notify_one();
@@ -118,7 +119,7 @@ void Watches::take_step(std::span<const pb::Event* const> events, std::int64_t n
   if (!moved && removed) revision = revision_of(number);
   for (const pb::Event* const event : events) {
     if (const auto key = layout.entry_at(event->kv().key())) {
-      if (event->type() == pb::Event::DELETE) executor_->saw_gone(*key);
+      if (event->type() == pb::Event::DELETE) executor_->key_removed(*key);
       changed(revision, *key);
     }
     const auto session = layout.lease_key_at(event->kv().key());
