@@ -91,7 +91,7 @@ class MemoryStore final : public Store {
   class OneWatch;
   class OneSession;
   std::shared_ptr<State> state_;
-  std::shared_ptr<stores::PostQueue> thens_;
+  std::shared_ptr<stores::PostQueue> durable_queue_;
 };
 
 }  // namespace tenure

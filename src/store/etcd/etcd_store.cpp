@@ -8,7 +8,6 @@
 #include <tuple>
 #include <utility>
 
-#include "base/fork.hpp"
 #include "store/common/lease_renewer.hpp"
 #include "store/common/post_queue.hpp"
 #include "store/etcd/plan.hpp"
@@ -58,7 +57,7 @@ class EtcdStore::HeldSession final : public Session {
       const LeaseKey lease_key{.id = id(), .lease = 0};
       Txn txn;
       txn.writes.push_back(Write::remove(key()));
-      store_->parts_->posts->wait();
+      store_->wait_for_posts();
       std::ignore = store_->parts_->executor->apply(txn, &lease_key);
     } catch (...) {  // NOLINT(bugprone-empty-catch)
     }
@@ -85,13 +84,12 @@ class EtcdStore::HeldSession final : public Session {
   const std::shared_ptr<stores::Lease> lease_;
 };
 
-EtcdStore::EtcdStore(std::shared_ptr<Executor> executor)
-    : parts_(std::make_unique<Parts>()), generation_(base::fork_generation()) {
-  parts_->posts =
-      stores::PostQueue::of([executor](const Txn& txn) { return executor->apply(txn); });
-  parts_->thens = std::make_shared<stores::PostQueue>(
-      most_together,
-      [executor](std::span<stores::Posting> postings) { executor->apply_all(postings); });
+EtcdStore::EtcdStore(std::shared_ptr<Executor> executor) : parts_(std::make_unique<Parts>()) {
+  set_queues(
+      {.posted = stores::PostQueue::of([executor](const Txn& txn) { return executor->apply(txn); }),
+       .durable = std::make_shared<stores::PostQueue>(
+           most_together,
+           [executor](std::span<stores::Posting> postings) { executor->apply_all(postings); })});
   parts_->watches = std::make_shared<Watches>(executor);
   parts_->renewer = std::make_shared<stores::LeaseRenewer>(
       timing, [executor](const stores::Lease& lease) { return renew(*executor, lease); });
@@ -104,52 +102,16 @@ EtcdStore::~EtcdStore() {
     return;
   }
   parts_->watches->stop();
-  parts_->posts->stop();
-  parts_->thens->stop();
+  stop_queues();
   parts_->renewer->stop();
 }
 
-bool EtcdStore::forked() const noexcept { return base::forked_since(generation_); }
-
-void EtcdStore::check_forked() const {
-  if (forked()) throw_forked();
-}
+void EtcdStore::throw_forked() const { throw_grpc_forked(); }
 
 Outcome EtcdStore::apply(const Txn& txn) {
   check_forked();
-  parts_->posts->wait();
+  wait_for_posts();
   return parts_->executor->apply(txn);
-}
-
-void EtcdStore::post(Txn txn, Posted done) noexcept {
-  // A copy: where queueing fails, `done` is still to be called.
-  const Posted failed = done;
-  try {
-    check_forked();
-    parts_->posts->post(std::move(txn), std::move(done));
-  } catch (...) {
-    if (failed) failed({}, std::current_exception());
-  }
-}
-
-void EtcdStore::apply_then(Txn txn, Posted done) noexcept {
-  const Posted failed = done;
-  try {
-    check_forked();
-    parts_->thens->post(std::move(txn), std::move(done));
-  } catch (...) {
-    if (failed) failed({}, std::current_exception());
-  }
-}
-
-// etcd syncs every commit.
-void EtcdStore::flush() {
-  check_forked();
-  parts_->posts->wait_until_told();
-  parts_->thens->wait_until_told();
-  for (stores::PostQueue* const queue : {parts_->posts.get(), parts_->thens.get()}) {
-    if (const std::exception_ptr error = queue->take_error()) std::rethrow_exception(error);
-  }
 }
 
 std::unique_ptr<Watch> EtcdStore::watch(WatchFor what, Notice notice) {
@@ -172,7 +134,7 @@ std::unique_ptr<Session> EtcdStore::open_session(const SessionOptions& options) 
   const LeaseKey lease_key{.id = session->id(), .lease = lease_of(session->id()).value_or(0)};
   Txn txn;
   txn.writes.push_back(Write::put(session->key(), stores::session_entry(options.label, now())));
-  parts_->posts->wait();
+  wait_for_posts();
   std::ignore = parts_->executor->apply(txn, &lease_key);
   return session;
 }

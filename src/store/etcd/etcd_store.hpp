@@ -21,12 +21,12 @@
 #include <string_view>
 #include <vector>
 
+#include "store/common/queued_store.hpp"
 #include "store/etcd/executor.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::stores {
 class LeaseRenewer;
-class PostQueue;
 struct Lease;
 }  // namespace tenure::stores
 
@@ -34,7 +34,7 @@ namespace tenure::etcd {
 
 class Watches;
 
-class EtcdStore final : public Store, public std::enable_shared_from_this<EtcdStore> {
+class EtcdStore final : public stores::QueuedStore, public std::enable_shared_from_this<EtcdStore> {
  public:
   // By open_etcd.
   explicit EtcdStore(std::shared_ptr<Executor> executor);
@@ -43,9 +43,6 @@ class EtcdStore final : public Store, public std::enable_shared_from_this<EtcdSt
   ~EtcdStore() override;
 
   Outcome apply(const Txn& txn) override;
-  void post(Txn txn, Posted done) noexcept override;
-  void apply_then(Txn txn, Posted done) noexcept override;
-  void flush() override;
   [[nodiscard]] std::unique_ptr<Watch> watch(WatchFor what, Notice notice) override;
   [[nodiscard]] std::unique_ptr<Session> open_session(const SessionOptions& options) override;
   [[nodiscard]] bool alive(std::string_view session) override;
@@ -56,26 +53,23 @@ class EtcdStore final : public Store, public std::enable_shared_from_this<EtcdSt
 
   // A new lease that is renewed from now on; its session has no entry yet.
   [[nodiscard]] std::shared_ptr<stores::Lease> grant(std::chrono::milliseconds ttl);
-  [[nodiscard]] bool forked() const noexcept;
   [[nodiscard]] Executor& executor() noexcept { return *parts_->executor; }
 
  private:
   class HeldSession;
   struct Parts {
     std::shared_ptr<Executor> executor;
-    std::shared_ptr<stores::PostQueue> posts;
-    std::shared_ptr<stores::PostQueue> thens;
     std::shared_ptr<Watches> watches;
     std::shared_ptr<stores::LeaseRenewer> renewer;
   };
-  void check_forked() const;
+  void sync() override {}  // etcd syncs every commit.
+  [[noreturn]] void throw_forked() const override;
 
   std::unique_ptr<Parts> parts_;
-  const std::uint64_t generation_;
 };
 
 // Says that this process is a child that can't use gRPC, and what to do.
-[[noreturn]] void throw_forked();
+[[noreturn]] void throw_grpc_forked();
 
 // Throw Error for a URL that is none and in a child that can't use gRPC, StoreError where the
 // cluster can't be used. Two openings of one URL by one process are one store.

@@ -33,12 +33,12 @@ void check_not_forked_in_use() {
   static std::atomic<std::uint64_t> used_in = never;
   const std::uint64_t now = base::fork_generation();
   std::uint64_t before = never;
-  if (!used_in.compare_exchange_strong(before, now) && before != now) throw_forked();
+  if (!used_in.compare_exchange_strong(before, now) && before != now) throw_grpc_forked();
 }
 
 }  // namespace
 
-void throw_forked() {
+void throw_grpc_forked() {
   throw Error(
       "etcd can't be used in this process: it was forked after its parent had opened an etcd: "
       "space, and gRPC does not support that. Fork before the first etcd: space is opened, or "

@@ -115,7 +115,7 @@ Batches::Batches(const Target& target, std::int64_t schema_number)
       number_{.name = "tenure_number",
               .sql = with_number(target.in_schema(number_sql), schema_number)},
       commit_{.name = "tenure_commit", .sql = "COMMIT"},
-      flush_{.name = "tenure_flush", .sql = flush_sql},
+      flush_{.name = "tenure_flush", .sql = flush_sql()},
       drop_{.name = "tenure_drop", .sql = target.in_schema(drop_sql)},
       add_to_own_{.name = "tenure_add_to_own", .sql = target.in_schema(add_to_own_sql)},
       target_(target) {}

@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 // A plan that was made while the tables were small would read all of them once they are not. The
 // server notices a client that is gone as soon as the client would notice a server (url.cpp). Waits
 // for other writers are short, and what ends them early ends them in the dark. Why search_path:
-// statements.hpp.
+// routines.hpp.
 constexpr const char* settings =
     "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED;"
     "SET search_path=pg_catalog,pg_temp;"

@@ -146,7 +146,7 @@ class Connection {
   // Its user's own: what was found to be in order, for as long as the connection lasts.
   struct Vouched {
     std::int64_t table = 0;
-    bool two_commits = false;  // What is durable has to be (statements.hpp).
+    bool two_commits = false;  // What is durable has to be (routines.hpp).
   };
   void vouch_for(const Vouched& what) noexcept { vouched_ = what; }
   [[nodiscard]] const Vouched& vouched() const noexcept { return vouched_; }

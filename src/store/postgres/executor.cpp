@@ -408,7 +408,7 @@ void Executor::made_together(std::span<stores::Posting> postings, const Result& 
 
 void Executor::flush() {
   std::ignore = perform(true, [&](Connection& connection, const Patience& /*how*/) {
-    return connection.execute(flush_sql);
+    return connection.execute(flush_sql());
   });
 }
 

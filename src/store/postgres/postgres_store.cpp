@@ -59,23 +59,23 @@ class PostgresStore::LeasedSession final : public Session {
   const std::shared_ptr<stores::Lease> lease_;
 };
 
-PostgresStore::PostgresStore(Target target)
-    : parts_(std::make_unique<Parts>()), generation_(base::fork_generation()) {
+PostgresStore::PostgresStore(Target target) : parts_(std::make_unique<Parts>()) {
   auto executor = std::make_shared<Executor>(std::move(target));
   parts_->sessions = std::make_shared<Sessions>(executor);
   auto watches = std::make_shared<Watches>(executor, parts_->sessions);
-  parts_->posts = stores::PostQueue::of([executor, watches](const Txn& txn) {
+  auto posted = stores::PostQueue::of([executor, watches](const Txn& txn) {
     Outcome outcome = executor->apply(txn);
     if (outcome.committed && !txn.writes.empty()) watches->wrote(txn, outcome.revision);
     return outcome;
   });
-  parts_->thens = std::make_shared<stores::PostQueue>(
+  auto durable = std::make_shared<stores::PostQueue>(
       most_together, [executor, watches](std::span<stores::Posting> postings) {
         executor->apply_all(postings);
         for (const stores::Posting& one : postings) {
           if (!one.error && one.outcome.committed) watches->wrote(one.txn, one.outcome.revision);
         }
       });
+  set_queues({.posted = std::move(posted), .durable = std::move(durable)});
   parts_->watches = std::move(watches);
   parts_->executor = std::move(executor);
 }
@@ -85,56 +85,20 @@ PostgresStore::~PostgresStore() {
     std::ignore = parts_.release();  // The parent's threads and connections: not ours to end.
     return;
   }
-  parts_->posts->stop();
-  parts_->thens->stop();
+  stop_queues();
   parts_->watches->stop();
   parts_->sessions->stop();
 }
 
-bool PostgresStore::forked() const noexcept { return base::forked_since(generation_); }
-
-void PostgresStore::check_forked() const {
-  if (forked())
-    throw Error("this store was opened before fork(): open it again in the child process");
-}
-
 Outcome PostgresStore::apply(const Txn& txn) {
   check_forked();
-  parts_->posts->wait();
+  wait_for_posts();
   Outcome outcome = parts_->executor->apply(txn);
   if (outcome.committed && !txn.writes.empty()) parts_->watches->wrote(txn, outcome.revision);
   return outcome;
 }
 
-void PostgresStore::post(Txn txn, Posted done) noexcept {
-  const Posted failed = done;  // Where queueing fails, `done` is still to be called.
-  try {
-    check_forked();
-    parts_->posts->post(std::move(txn), std::move(done));
-  } catch (...) {
-    if (failed) failed({}, std::current_exception());
-  }
-}
-
-void PostgresStore::apply_then(Txn txn, Posted done) noexcept {
-  const Posted failed = done;
-  try {
-    check_forked();
-    parts_->thens->post(std::move(txn), std::move(done));
-  } catch (...) {
-    if (failed) failed({}, std::current_exception());
-  }
-}
-
-void PostgresStore::flush() {
-  check_forked();
-  parts_->posts->wait_until_told();
-  parts_->thens->wait_until_told();
-  parts_->executor->flush();
-  for (stores::PostQueue* const queue : {parts_->posts.get(), parts_->thens.get()}) {
-    if (const std::exception_ptr error = queue->take_error()) std::rethrow_exception(error);
-  }
-}
+void PostgresStore::sync() { parts_->executor->flush(); }
 
 std::unique_ptr<Watch> PostgresStore::watch(WatchFor what, Notice notice) {
   check_forked();

@@ -12,12 +12,9 @@
 #include <string_view>
 #include <vector>
 
+#include "store/common/queued_store.hpp"
 #include "store/postgres/url.hpp"
 #include "tenure/store.hpp"
-
-namespace tenure::stores {
-class PostQueue;
-}
 
 namespace tenure::postgres {
 
@@ -25,7 +22,8 @@ class Executor;
 class Sessions;
 class Watches;
 
-class PostgresStore final : public Store, public std::enable_shared_from_this<PostgresStore> {
+class PostgresStore final : public stores::QueuedStore,
+                            public std::enable_shared_from_this<PostgresStore> {
  public:
   // Throws StoreError.
   explicit PostgresStore(Target target);
@@ -34,9 +32,6 @@ class PostgresStore final : public Store, public std::enable_shared_from_this<Po
   ~PostgresStore() override;
 
   Outcome apply(const Txn& txn) override;
-  void post(Txn txn, Posted done) noexcept override;
-  void apply_then(Txn txn, Posted done) noexcept override;
-  void flush() override;
   [[nodiscard]] std::unique_ptr<Watch> watch(WatchFor what, Notice notice) override;
   [[nodiscard]] std::unique_ptr<Session> open_session(const SessionOptions& options) override;
   [[nodiscard]] bool alive(std::string_view session) override;
@@ -45,7 +40,6 @@ class PostgresStore final : public Store, public std::enable_shared_from_this<Po
   [[nodiscard]] Instant latest_now() noexcept override;
   [[nodiscard]] std::vector<Fact> facts() override;
 
-  [[nodiscard]] bool forked() const noexcept;
   [[nodiscard]] const Executor& executor() const noexcept { return *parts_->executor; }
 
  private:
@@ -54,13 +48,10 @@ class PostgresStore final : public Store, public std::enable_shared_from_this<Po
     std::shared_ptr<Executor> executor;
     std::shared_ptr<Sessions> sessions;
     std::shared_ptr<Watches> watches;
-    std::shared_ptr<stores::PostQueue> posts;
-    std::shared_ptr<stores::PostQueue> thens;
   };
-  void check_forked() const;
+  void sync() override;
 
   std::unique_ptr<Parts> parts_;
-  const std::uint64_t generation_;
 };
 
 // Two openings of one URL by one process are one store, unless it is to be `alone`.

@@ -2,8 +2,8 @@
 
 #include <string>
 
+#include "store/postgres/routines.hpp"
 #include "store/postgres/statements.hpp"
-#include "store/postgres/views.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::postgres {
@@ -40,10 +40,7 @@ bool is_outdated(const Found& found) {
 }
 
 void make_routines(Connection& connection, const Target& target) {
-  for (const char* const sql : {take_sql, judge_sql, look_sql, raise_sql, tell_sql, change_sql,
-                                change_all_sql, fence_sql, views_sql}) {
-    connection.execute(target.in_schema(sql));
-  }
+  for (const std::string& sql : routines_sql()) connection.execute(target.in_schema(sql));
   connection.execute(target.in_schema("INSERT INTO @.meta VALUES ('routines', '" +
                                       std::to_string(routines_version) +
                                       "') ON CONFLICT (name) DO UPDATE SET value=excluded.value"));
@@ -55,12 +52,12 @@ void make(Connection& connection, const Target& target) {
   const Result there = connection.execute("SELECT FROM pg_catalog.pg_namespace WHERE nspname='" +
                                           target.schema + "'");
   if (there.rows() == 0) connection.execute("CREATE SCHEMA " + name);
-  connection.execute(target.in_schema(tables_sql));
+  connection.execute(target.in_schema(tables_sql()));
   connection.execute(target.in_schema("INSERT INTO @.meta VALUES ('version', '" +
                                       std::to_string(schema_version) + "')"));
   make_routines(connection, target);
   // Not when routines are replaced: roles that were never granted EXECUTE may depend on PUBLIC's.
-  connection.execute(target.in_schema(revoke_sql));
+  connection.execute(target.in_schema(revoke_sql()));
   // An epoch from the start: no revision is zero.
   connection.execute(target.in_schema(
       "UPDATE @.head SET revision = extract(epoch FROM clock_timestamp())::bigint << 30;"

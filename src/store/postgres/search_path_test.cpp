@@ -8,7 +8,7 @@
 
 #include "store/conformance.hpp"
 #include "store/postgres/postgres_store.hpp"
-#include "store/postgres/statements.hpp"
+#include "store/postgres/routines.hpp"
 #include "tests/kit/pgbouncer.hpp"
 #include "tests/kit/postgres.hpp"
 

@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 constexpr stores::LeaseRenewer::Timing timing{.earliest = 0.22, .latest = 0.33, .retry = 250ms};
 
-// Types match the operators exactly: statements.hpp says why.
+// Types match the operators exactly: routines.hpp says why.
 constexpr std::string_view clock_sql =
     "(extract(epoch FROM clock_timestamp())::float8 * 1e9::float8)::bigint";
 

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 constexpr auto resolve_limit = 5s;
 constexpr auto end_pause = 20ms;
 
-// The backend that a connection of our own has. Types match the operators exactly: statements.hpp.
+// The backend that a connection of our own has. Types match the operators exactly: routines.hpp.
 std::string backend_of(std::int64_t connection_id) {
   const auto number = static_cast<std::uint64_t>(connection_id);
   return "(SELECT pid FROM pg_locks WHERE locktype='advisory' AND objsubid=1::smallint AND "

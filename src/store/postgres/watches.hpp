@@ -5,7 +5,7 @@
 //     ^                                                         |
 //     '---- nobody has for a while, connection lost ------------'
 //
-// While it listens it holds the advisory lock that makes writers notify (statements.hpp), and so
+// While it listens it holds the advisory lock that makes writers notify (routines.hpp), and so
 // knows of every change after `known_from_`: the last ones are in recent_. A watch of what is later
 // than that costs no round trip. Any other watch is told at once, if anything has changed since: it
 // reads again, and its next watch is of something later. After a reconnect every watch is told.

@@ -7,6 +7,7 @@
 #include <stop_token>
 #include <utility>
 
+#include "store/common/queued_store.hpp"
 #include "store/session_entry.hpp"
 #include "store/sqlite/checks.hpp"
 #include "store/sqlite/executor.hpp"
@@ -86,24 +87,17 @@ Outcome SqliteStore::apply(const Txn& txn) {
 }
 
 void SqliteStore::post(Txn txn, Posted done) noexcept {
-  // A copy: where queueing fails, `done` is still to be called.
-  const Posted failed = done;
-  try {
+  stores::queue_or_fail(std::move(done), [&](Posted own) {
     check_forked();
-    parts_->commits->post(std::move(txn), std::move(done));
-  } catch (...) {
-    if (failed) failed({}, std::current_exception());
-  }
+    parts_->commits->post(std::move(txn), std::move(own));
+  });
 }
 
 void SqliteStore::apply_then(Txn txn, Posted done) noexcept {
-  const Posted failed = done;
-  try {
+  stores::queue_or_fail(std::move(done), [&](Posted own) {
     check_forked();
-    parts_->commits->apply_then(std::move(txn), std::move(done));
-  } catch (...) {
-    if (failed) failed({}, std::current_exception());
-  }
+    parts_->commits->apply_then(std::move(txn), std::move(own));
+  });
 }
 
 void SqliteStore::flush() {
