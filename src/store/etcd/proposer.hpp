@@ -45,15 +45,18 @@ namespace tenure::etcd {
 enum class Shape : std::uint8_t { read, remove, one_head, several_heads, sole_writer };
 
 struct Proposal {
+  // Initializers, so that designated ones may leave members out.
+  // NOLINTBEGIN(readability-redundant-member-init)
   Shape shape = Shape::read;
   // Heads to propose, in rising order. A batch takes as many numbers as it has transactions, and
   // proposes the last.
-  std::vector<std::uint64_t> heads;
-  std::optional<SoleWriter::Use> own;  // sole_writer: the head must be this one.
+  std::vector<std::uint64_t> heads{};
+  std::optional<SoleWriter::Use> own{};  // sole_writer: the head must be this one.
   std::int64_t oldest = 0;  // remove: the head must have been put after this revision of etcd's.
   // Once the head has reached this, the transaction can't commit any more.
   std::uint64_t last = 0;
-  Instant time;  // No other request has the same: it identifies this one in the head or the tail.
+  Instant time{};  // No other request has the same: it identifies this one in the head or the tail.
+  // NOLINTEND(readability-redundant-member-init)
 };
 
 // What became of a request.
