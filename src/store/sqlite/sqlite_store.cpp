@@ -17,8 +17,8 @@
 
 namespace tenure::sqlite {
 
-// Holds a write lock on a byte of its own, through a description of its own, so that a child
-// process can be given this session alone.
+// Holds a write lock on a byte of its own through a description of its own, so that this session
+// alone can be passed to a child process.
 class SqliteStore::HeldSession final : public Session {
  public:
   HeldSession(std::shared_ptr<SqliteStore> store, std::unique_ptr<Descriptor> file, std::string id)
@@ -26,7 +26,7 @@ class SqliteStore::HeldSession final : public Session {
   HeldSession(const HeldSession&) = delete;
   HeldSession& operator=(const HeldSession&) = delete;
 
-  // The entry goes first: where that fails, whoever finds it sees that its lock is gone.
+  // Removes the entry first. If that fails, other processes see that the lock is gone.
   ~HeldSession() override {
     if (store_->forked()) return;
     try {
@@ -36,11 +36,11 @@ class SqliteStore::HeldSession final : public Session {
   }
 
   [[nodiscard]] const std::string& id() const noexcept override { return id_; }
-  // Ids are never used again, so being there is being unchanged.
+  // Ids are never reused, so an entry that exists is unchanged.
   [[nodiscard]] Guard guard() const override { return Guard::present(key()); }
   [[nodiscard]] int descriptor() const noexcept override { return file_->get(); }
   [[nodiscard]] std::stop_token lost() const override {
-    // Only who asks makes the store look after its files.
+    // The store checks its files only if somebody asked for lost().
     std::call_once(observed_, [this] {
       if (!store_->forked()) store_->parts_->watches->observe(lost_);
     });
@@ -65,8 +65,7 @@ SqliteStore::SqliteStore(std::shared_ptr<Executor> executor, const SqliteOptions
 
 SqliteStore::~SqliteStore() {
   if (forked()) {
-    std::ignore =
-        parts_.release();  // The parent's threads, locks and connections: not ours to end.
+    std::ignore = parts_.release();  // They belong to the parent: threads, locks and connections.
     return;
   }
   parts_->watches->stop();
