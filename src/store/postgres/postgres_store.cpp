@@ -33,21 +33,22 @@ class PostgresStore::LeasedSession final : public Session {
   LeasedSession(const LeasedSession&) = delete;
   LeasedSession& operator=(const LeasedSession&) = delete;
 
-  // The row goes first: whoever is told that the entry is gone then finds the session dead.
+  // Deletes the row first: a process that is notified of the removed entry then finds the session
+  // dead.
   ~LeasedSession() override {
     if (store_->forked()) return;
     store_->parts_->sessions->end(lease_);
     try {
       store_->apply({.guards = {}, .writes = {Write::remove(key())}, .reads = {}});
     } catch (...) {  // NOLINT(bugprone-empty-catch)
-      // Whoever finds it sees that its session is dead.
+      // A process that finds the entry sees that its session is dead.
     }
   }
 
   [[nodiscard]] const std::string& id() const noexcept override { return lease_->session; }
-  // Ids are never used again, so being there is being unchanged.
+  // Ids are never reused, so an entry that exists is unchanged.
   [[nodiscard]] Guard guard() const override { return Guard::present(key()); }
-  // A look at the clock first: who was stopped for long must not believe an old answer.
+  // Reads the clock first: a process that was stopped for long must not believe an old answer.
   [[nodiscard]] std::stop_token lost() const override {
     if (!store_->forked()) std::ignore = lease_->check();
     return lease_->lost.get_token();
@@ -82,7 +83,7 @@ PostgresStore::PostgresStore(Target target) : parts_(std::make_unique<Parts>()) 
 
 PostgresStore::~PostgresStore() {
   if (forked()) {
-    std::ignore = parts_.release();  // The parent's threads and connections: not ours to end.
+    std::ignore = parts_.release();  // They belong to the parent: threads and connections.
     return;
   }
   stop_queues();
@@ -117,7 +118,7 @@ std::unique_ptr<Session> PostgresStore::open_session(const SessionOptions& optio
     try {
       apply(entry);
       return session;
-    } catch (const StoreError& error) {  // Made twice it is the same.
+    } catch (const StoreError& error) {  // A second put has the same effect.
       if (!error.unknown() || attempt == most_attempts) throw;
     }
   }
@@ -183,8 +184,8 @@ struct Registry {
   base::Mutex mutex;
   std::map<std::string, std::weak_ptr<PostgresStore>, std::less<>> stores TENURE_GUARDED_BY(mutex);
 
-  // Never destroyed: a store may outlive every static. A forked child gets its own: a thread of its
-  // parent that was connecting held the mutex, and never releases it in the child.
+  // Never destroyed: a store may outlive every static object. A forked child gets its own registry:
+  // a thread of its parent may have held the mutex, and never releases it in the child.
   static Registry& instance() {
     static std::atomic<Registry*> newest = new Registry;
     Registry* known = newest.load();

@@ -1,7 +1,7 @@
 // postgres_store.hpp: a store in a PostgreSQL database, for every machine that reaches it.
 //
-// A store belongs to the process that opened it: after fork() every call of the child throws, and
-// what the child does to the objects it inherited does nothing. It may open the URL anew.
+// A store belongs to the process that opened it. After fork(), every call of the child throws, and
+// destroying inherited objects in the child has no effect. The child may open the URL again.
 //
 // Thread safety: all calls, from any thread, at once.
 #pragma once
@@ -54,7 +54,7 @@ class PostgresStore final : public stores::QueuedStore,
   std::unique_ptr<Parts> parts_;
 };
 
-// Two openings of one URL by one process are one store, unless it is to be `alone`.
+// Two openings of one URL by one process share one store, unless `alone` is true.
 [[nodiscard]] std::shared_ptr<Store> open_postgres(std::string_view url, bool alone = false);
 
 }  // namespace tenure::postgres

@@ -1,4 +1,4 @@
-// The tables and routines of a store's schema. Fragments that several routines share stand once.
+// The tables and routines of a store's schema. Fragments that several routines share exist once.
 #include "store/postgres/routines.hpp"
 
 #include <string_view>

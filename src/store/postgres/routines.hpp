@@ -7,9 +7,8 @@
 //            commits. The fill factor is low, so that old versions of the row are pruned early:
 //            every reader has to skip them.
 //   marker   unlogged, so that a crash of the server, or of one backend, empties it. Relaxed
-//   commits
-//            may then have been lost, and the next writer raises the epoch. The row names its own
-//            table, so that a dump that was restored elsewhere does not count as the same store.
+//            commits may then have been lost, and the next writer raises the epoch. The row names
+//            its own table, so that a dump that was restored elsewhere is not the same store.
 //   entry    keys and values
 //   session  until when each session lives, on the server's clock
 //
@@ -53,7 +52,7 @@ inline constexpr int schema_version = 2;
 inline constexpr int routines_version = 4;
 
 [[nodiscard]] std::string tables_sql();
-// In an order in which they can be made.
+// In the order in which they must be created.
 [[nodiscard]] std::vector<std::string> routines_sql();
 [[nodiscard]] std::string revoke_sql();
 
