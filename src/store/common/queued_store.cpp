@@ -7,7 +7,7 @@
 namespace tenure::stores {
 
 QueuedStore::~QueuedStore() {
-  if (forked()) std::ignore = queues_.release();  // The parent's threads: not ours to end.
+  if (forked()) std::ignore = queues_.release();  // They belong to the parent's threads.
 }
 
 void QueuedStore::throw_forked() const {

@@ -9,8 +9,8 @@ namespace tenure::etcd {
 namespace {
 
 constexpr std::int64_t ns_in_second = 1'000'000'000;
-// A machine without a clock of its own begins in 1970; one far in the future is as wrong, and
-// would take all others along.
+// A machine without a real-time clock starts in 1970. A clock far in the future is as wrong, and
+// would move all other clients forward.
 constexpr std::int64_t earliest_ns = 1'500'000'000'000'000'000;
 constexpr std::int64_t latest_ns = 4'200'000'000'000'000'000;
 
@@ -55,7 +55,8 @@ Instant Clock::unique_time() noexcept {
   std::int64_t last = last_unique_.load(std::memory_order_relaxed);
   std::int64_t next = 0;
   do {
-    next = std::max((now / tags - 1) * tags, last + tags);  // Not ahead: others would follow.
+    // Not ahead of now: other clients would follow.
+    next = std::max((now / tags - 1) * tags, last + tags);
   } while (!last_unique_.compare_exchange_weak(last, next, std::memory_order_relaxed));
   return Instant{std::chrono::nanoseconds{next + tag_}};
 }
@@ -75,8 +76,8 @@ std::uint64_t Clock::far() const noexcept {
   return (std::max(by_time(), newest_.load(std::memory_order_relaxed)) + heads_a_second) * apart;
 }
 
-// By the time and not by how far others went: a proposal far ahead must not take all later ones
-// along.
+// Taken from the time, not from how far other clients went: a proposal far ahead must not move all
+// later ones forward.
 std::uint64_t Clock::propose() noexcept {
   const std::uint64_t now = by_time();
   std::uint64_t last = newest_.load(std::memory_order_relaxed);

@@ -19,7 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::chrono::seconds min_ttl = 2s;  // etcd's own, as it is configured out of the box.
+constexpr std::chrono::seconds min_ttl = 2s;  // etcd's own default.
 constexpr std::chrono::seconds max_ttl = 24h;
 constexpr stores::LeaseRenewer::Timing timing{.earliest = 0.175, .latest = 0.225, .retry = 100ms};
 constexpr std::chrono::nanoseconds longest_try = 2s;
@@ -34,7 +34,7 @@ std::uint64_t random_number() {
 
 std::chrono::milliseconds renew(Executor& executor, const stores::Lease& lease) {
   const std::chrono::nanoseconds left{lease.trusted_until.load() - boot_ns()};
-  // A part of the time that is left: there are other endpoints to be asked.
+  // Only a part of the remaining time, so that other endpoints can be asked.
   const auto limit = std::chrono::ceil<std::chrono::milliseconds>(
       std::clamp<std::chrono::nanoseconds>(left / 3, 1ms, longest_try));
   return executor.client().keep_alive(lease_of(lease.session).value_or(0), executor.layout().head(),
@@ -50,7 +50,8 @@ class EtcdStore::HeldSession final : public Session {
   HeldSession(const HeldSession&) = delete;
   HeldSession& operator=(const HeldSession&) = delete;
 
-  // Entry and lease key go in one step; where that fails, the lease key goes with the lease.
+  // Removes entry and lease key in one transaction. If that fails, etcd removes the lease key with
+  // the lease.
   ~HeldSession() override {
     if (store_->forked()) return;
     try {
@@ -65,14 +66,14 @@ class EtcdStore::HeldSession final : public Session {
     try {
       store_->parts_->executor->client().revoke(lease_of(id()).value_or(0));
     } catch (...) {  // NOLINT(bugprone-empty-catch)
-      // It ends by itself.
+      // The lease expires by itself.
     }
   }
 
   [[nodiscard]] const std::string& id() const noexcept override { return lease_->session; }
-  // Ids are never used again, so being there is being unchanged.
+  // Ids are never reused, so an entry that exists is unchanged.
   [[nodiscard]] Guard guard() const override { return Guard::present(key()); }
-  // A look at the clock first: who was stopped for long must not believe an old answer.
+  // Reads the clock first: a process that was stopped for long must not believe an old answer.
   [[nodiscard]] std::stop_token lost() const override {
     if (!store_->forked()) std::ignore = lease_->check();
     return lease_->lost.get_token();
@@ -98,7 +99,7 @@ EtcdStore::EtcdStore(std::shared_ptr<Executor> executor) : parts_(std::make_uniq
 
 EtcdStore::~EtcdStore() {
   if (forked()) {
-    std::ignore = parts_.release();  // The parent's threads and connections: not ours to end.
+    std::ignore = parts_.release();  // They belong to the parent: threads and connections.
     return;
   }
   parts_->watches->stop();

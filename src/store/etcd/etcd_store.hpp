@@ -1,17 +1,17 @@
 // etcd_store.hpp: a store in an etcd cluster, for every machine that reaches it.
 //
-// An apply is one etcd transaction (plan.hpp), a session is a lease
-// (store/common/lease_renewer.hpp), one watch stream per process feeds all watches (watches.hpp),
-// and the clock is shared (clock.hpp).
+// An apply is one etcd transaction (executor.hpp), a session is a lease
+// (store/common/lease_renewer.hpp), one watch stream per process serves all watches (watches.hpp),
+// and clients share a clock (clock.hpp).
 //
-// All writes are as durable as etcd makes them, which is on disk at a majority, relaxed ones too.
+// All commits, including relaxed ones, are as durable as etcd makes them: on disk at a majority.
 //
-// A store belongs to the process that opened it: after fork() every call of the child throws, and
-// what the child does to the objects it inherited does nothing. A child whose parent has opened an
-// etcd store can't open one either, and is told so at once. gRPC supports fork() in C++ programs
-// only before its first use: later, the child inherits its locks and none of its threads, and a
-// call never returns. GRPC_ENABLE_FORK_SUPPORT does not help: its handlers do nothing while a
-// thread is inside gRPC, and the one that reads the watch stream always is.
+// A store belongs to the process that opened it. After fork(), every call of the child throws, and
+// destroying inherited objects in the child has no effect. A child whose parent has opened an etcd
+// store can't open one either, and gets an error at once. gRPC supports fork() in C++ programs only
+// before its first use: later the child inherits its locks but none of its threads, and a call
+// never returns. GRPC_ENABLE_FORK_SUPPORT does not help: its handlers do nothing while a thread is
+// inside gRPC, and the thread that reads the watch stream always is.
 //
 // Thread safety: all calls, from any thread, at once.
 #pragma once
@@ -36,7 +36,7 @@ class Watches;
 
 class EtcdStore final : public stores::QueuedStore, public std::enable_shared_from_this<EtcdStore> {
  public:
-  // By open_etcd.
+  // Called by open_etcd().
   explicit EtcdStore(std::shared_ptr<Executor> executor);
   EtcdStore(const EtcdStore&) = delete;
   EtcdStore& operator=(const EtcdStore&) = delete;
@@ -51,7 +51,7 @@ class EtcdStore final : public stores::QueuedStore, public std::enable_shared_fr
   [[nodiscard]] Instant latest_now() noexcept override;
   [[nodiscard]] std::vector<Fact> facts() override;
 
-  // A new lease that is renewed from now on; its session has no entry yet.
+  // Grants a lease that is renewed from now on; its session has no entry yet.
   [[nodiscard]] std::shared_ptr<stores::Lease> grant(std::chrono::milliseconds ttl);
   [[nodiscard]] Executor& executor() noexcept { return *parts_->executor; }
 
@@ -68,13 +68,13 @@ class EtcdStore final : public stores::QueuedStore, public std::enable_shared_fr
   std::unique_ptr<Parts> parts_;
 };
 
-// Says that this process is a child that can't use gRPC, and what to do.
+// Throws an error that says that this process is a child that can't use gRPC, and what to do.
 [[noreturn]] void throw_grpc_forked();
 
-// Throw Error for a URL that is none and in a child that can't use gRPC, StoreError where the
-// cluster can't be used. Two openings of one URL by one process are one store.
+// Throw Error for an invalid URL and in a child that can't use gRPC, StoreError if the cluster
+// can't be used. Two openings of one URL by one process share one store.
 [[nodiscard]] std::shared_ptr<Store> open_etcd(std::string_view url);
-// A store of its own, with a connection of its own.
+// Opens a store that is not shared, with a connection of its own.
 [[nodiscard]] std::shared_ptr<EtcdStore> open_etcd_alone(std::string_view url);
 
 }  // namespace tenure::etcd

@@ -1,4 +1,4 @@
-// The stream of changes that Watches live by.
+// The stream of changes that feeds Watches.
 #include <algorithm>
 #include <chrono>
 #include <random>
@@ -41,7 +41,7 @@ void Watches::read_stream() {
   }
 }
 
-// The head is read when the stream has begun: what is newer than the head will be told.
+// Reads the head after the stream has begun: changes newer than the head will arrive on the stream.
 bool Watches::begin() {
   const Layout& layout = executor_->layout();
   if (!changes_.open(executor_->client(), layout.head(), layout.end())) return false;
@@ -68,16 +68,16 @@ bool Watches::begin() {
   return true;
 }
 
-// Of what moved no head: what only removes.
+// The revision of a removal, which moves no head.
 Revision Watches::revision_of(std::int64_t by_etcd) {
-  if (by_etcd < head_put_at_) return floor_;  // Before the stream was judged to have begun.
+  if (by_etcd < head_put_at_) return floor_;  // Before the beginning of the stream.
   if (is_exact(head_put_at_, by_etcd)) return revision_at(head_, head_put_at_, by_etcd);
-  // It has no number of its own. Newer than all; and who asks later must look.
+  // It has no number of its own. It counts as newer than everything, and later watches must read.
   floor_ = std::max(floor_, Revision{head_.value + apart});
   return this_apply;
 }
 
-// All events of one of etcd's revisions are in one response.
+// All events of one revision of etcd's are in one response.
 void Watches::take(const pb::WatchResponse& response) {
   const Lock lock{table_.mutex};
   const auto& events = response.events();
@@ -89,7 +89,7 @@ void Watches::take(const pb::WatchResponse& response) {
   work_.notify_one();
 }
 
-// The head's event says which revision of ours it is.
+// The event of the head says which revision of ours it is.
 void Watches::take_step(std::span<const pb::Event* const> events, std::int64_t number) {
   const Layout& layout = executor_->layout();
   const std::string head = layout.head();
@@ -105,7 +105,7 @@ void Watches::take_step(std::span<const pb::Event* const> events, std::int64_t n
     try {
       put = parse_head(kv.value());
     } catch (const StoreError&) {
-      continue;  // No program of this version wrote it; the next apply says so to its caller.
+      continue;  // Not written by this version; the next apply reports it to its caller.
     }
     moved = true;
     revision = put.revision;
