@@ -1,4 +1,4 @@
-// What a process leaves out while nobody else puts anything, and that it notices who does.
+// What a sole writer leaves out, and that it notices other writers.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -17,7 +17,7 @@ using kit::new_prefix;
 
 using conformance::txn;
 
-// A client alone reads nothing twice; and what another put is found all the same.
+// A sole writer reads nothing twice, but finds what another client put.
 TEST(EtcdAlone, FindsWhatOthersPut) {
   const std::string url = Etcd::instance().url(new_prefix());
   const auto one = open_etcd_alone(url);
@@ -43,7 +43,7 @@ TEST(EtcdAlone, FindsWhatOthersPut) {
   EXPECT_EQ(last.reads[1][0].created, others.revision);
 }
 
-// A put of its own does not make it read again: its next line is still known to be empty.
+// A put of its own does not make a client read again: its next line is still known to be empty.
 TEST(EtcdAlone, KnowsWhatIsEmptyBehindAPutOfItsOwn) {
   const auto store = open_etcd_alone(Etcd::instance().url(new_prefix()));
   Range line = Range::prefix("line/");
@@ -64,7 +64,7 @@ TEST(EtcdAlone, KnowsWhatIsEmptyBehindAPutOfItsOwn) {
   EXPECT_EQ(store->executor().counts().head_not_ours.load(), 0U);
 }
 
-// What waits while a request is under way goes with the next one. How much that is, is up to the
+// Transactions that arrive while a request is under way share the next one. How many depends on the
 // machine; one request each would be `count`.
 TEST(EtcdAlone, MakesInFewRequestsWhatWaitsTogether) {
   constexpr std::size_t count = 100;
@@ -94,7 +94,7 @@ TEST(EtcdAlone, IsRefusedByAGuardAndReadsAllTheSame) {
   EXPECT_EQ(refused.reads[0].size(), 1U);
 }
 
-// A put that is no append may be of a key that was there: what was known is known no more.
+// A put that is not an append may change an existing key: what was known of the range is forgotten.
 TEST(EtcdAlone, FindsWhatItPutItself) {
   const auto store = open_etcd_alone(Etcd::instance().url(new_prefix()));
   const Txn step = txn({}, {Write::append("a/", "")}, {Range::prefix("b/")});

@@ -1,4 +1,4 @@
-// Revisions of what only removes: between two heads, and not too far behind the first.
+// Revisions of removals: between two heads, and not too far behind the first.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -46,7 +46,7 @@ TEST(EtcdNumbers, ARemovalMovesNoHeadAndIsNewerThanAllBefore) {
   EXPECT_GT(one->apply(txn({}, {Write::put("b", "")})).revision.value, put.value + apart - 1);
 }
 
-// Numbers follow the time, and pass 2^63 in 2038, or when one client's clock is ahead.
+// Numbers follow the time, and pass 2^63 in 2038, or if one client's clock is ahead.
 TEST(EtcdNumbers, TokensAboveTwoToThe63rdWorkInEveryCall) {
   const std::string url = Etcd::instance().url(new_prefix());
   const Path book = Path::of("book");

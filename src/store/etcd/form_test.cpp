@@ -186,7 +186,7 @@ TEST_F(EtcdForm, ABatchIsOutrunByItsSmallestNumber) {
 
 // --- several heads
 
-// As etcd does it: down the tree of nested transactions, with `found` as the head.
+// Runs a request as etcd would: down the tree of nested transactions, with `found` as the head.
 void run(const pb::TxnRequest& request, const std::string& found, pb::TxnResponse& response) {
   bool holds = true;
   for (const pb::Compare& compare : request.compare()) {
