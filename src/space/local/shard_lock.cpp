@@ -31,7 +31,7 @@ timespec in_a_millisecond() noexcept {
   return at;
 }
 
-constexpr int spins = 100;  // A few critical sections' worth.
+constexpr int spins = 100;  // About the time of a few critical sections.
 
 }  // namespace
 
@@ -61,7 +61,7 @@ void ShardLock::wait_for_word() noexcept {
   sleepers().fetch_sub(1, std::memory_order_relaxed);
 }
 
-// word_ is taken, so nobody else does this.
+// Requires word_ to be taken, so no other thread does this.
 void ShardLock::take_lean_away() noexcept {
   bias().store(0, std::memory_order_relaxed);
   barrier_everywhere();
@@ -69,12 +69,12 @@ void ShardLock::take_lean_away() noexcept {
     if (i < spins) {
       __builtin_ia32_pause();
     } else {
-      ::sched_yield();  // It lost its core in there; once in a lean's life.
+      ::sched_yield();  // That thread lost its core inside; happens once in the life of a bias.
     }
   }
 }
 
-// word_ is taken: another thread's turn begins, or this one's has lasted.
+// word_ is taken: another thread's turn begins, or this one's streak is long enough.
 void ShardLock::end_streak() noexcept {
   if (thread_number == no_thread) thread_number = next_thread_number();
   if (last_ == thread_number && has_membarrier()) {
