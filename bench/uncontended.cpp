@@ -52,7 +52,7 @@ void ask_uncontended(Report& report) {
   const Space space = open("local:");
   const Space below = open("local:");  // A parent whose children were in use is another matter.
   const Space foreign =
-      open("local:");  // Its shards lean to another thread: no favour for this one.
+      open("local:");  // Its shards are biased to another thread, not to this one.
   const Claim flat = book.exclusive();
   const Claim child = book(3);
   const Claim reader = book.shared();

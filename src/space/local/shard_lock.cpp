@@ -38,7 +38,7 @@ constexpr int spins = 100;  // About the time of a few critical sections.
 bool ShardLock::try_lock() noexcept {
   if (enter_leaning()) return true;
   if (!take_word()) return false;
-  if (!leans()) return true;
+  if (!biased()) return true;
   bias().store(0, std::memory_order_relaxed);
   barrier_everywhere();
   if (inside().load(std::memory_order_acquire) == 0) return true;
@@ -62,7 +62,7 @@ void ShardLock::wait_for_word() noexcept {
 }
 
 // Requires word_ to be taken, so no other thread does this.
-void ShardLock::take_lean_away() noexcept {
+void ShardLock::revoke_bias() noexcept {
   bias().store(0, std::memory_order_relaxed);
   barrier_everywhere();
   for (int i = 0; inside().load(std::memory_order_acquire) != 0; ++i) {
@@ -78,8 +78,8 @@ void ShardLock::take_lean_away() noexcept {
 void ShardLock::end_streak() noexcept {
   if (thread_number == no_thread) thread_number = next_thread_number();
   if (last_ == thread_number && has_membarrier()) {
-    if (leaner_ == 0) leaner_ = thread_number;
-    if (leaner_ == thread_number) bias().store(thread_number, std::memory_order_relaxed);
+    if (bias_owner_ == 0) bias_owner_ = thread_number;
+    if (bias_owner_ == thread_number) bias().store(thread_number, std::memory_order_relaxed);
   }
   last_ = thread_number;
   streak_ = 0;

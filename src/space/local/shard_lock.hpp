@@ -6,7 +6,7 @@
 //   bias_ == 0      locked by a compare-exchange of `word_`, unlocked by a plain store
 //   bias_ == other  `word_` is locked, then the bias is revoked: bias_ = 0, wait until inside_ == 0
 //
-// The first thread that has `streak_limit` turns in a row is the shard's `leaner_`: the shard
+// The first thread that has `streak_limit` turns in a row is the shard's `bias_owner_`: the shard
 // becomes biased to it after each such streak, until another thread comes. There is only ever one
 // leaner, because only one thread may write `inside_`: it may set and clear it late, when it finds
 // that the bias was revoked. Where a plain store and a later load must not be reordered, the rare
@@ -47,7 +47,7 @@ class TENURE_CAPABILITY("shard") ShardLock {
 
   // For a new space: forgets who used it.
   void renew() noexcept {
-    bias_ = leaner_ = last_ = 0;
+    bias_ = bias_owner_ = last_ = 0;
     streak_ = 0;
   }
 
@@ -88,7 +88,7 @@ class TENURE_CAPABILITY("shard") ShardLock {
     return false;
   }
   // Or was a moment ago.
-  [[nodiscard]] bool leans() noexcept {
+  [[nodiscard]] bool biased() noexcept {
     return (bias().load(std::memory_order_relaxed) | inside().load(std::memory_order_acquire)) != 0;
   }
   [[nodiscard]] bool take_word() noexcept {
@@ -99,13 +99,13 @@ class TENURE_CAPABILITY("shard") ShardLock {
   void lock_word() noexcept {
     if (!take_word()) [[unlikely]]
       wait_for_word();
-    if (leans()) [[unlikely]]
-      take_lean_away();
+    if (biased()) [[unlikely]]
+      revoke_bias();
     if (last_ != thread_number || ++streak_ == streak_limit) [[unlikely]]
       end_streak();
   }
   void wait_for_word() noexcept;
-  void take_lean_away() noexcept;
+  void revoke_bias() noexcept;
   void end_streak() noexcept;
   void wake() noexcept;
 
@@ -115,7 +115,7 @@ class TENURE_CAPABILITY("shard") ShardLock {
   std::uint64_t bias_;
   std::uint64_t inside_;  // That thread while it is inside without word_, or 0. Only it writes.
   // The only thread that the shard is ever biased to, or 0; guarded by word_.
-  std::uint64_t leaner_;
+  std::uint64_t bias_owner_;
   std::uint64_t last_;    // The last thread that took word_; guarded by word_.
   std::uint32_t streak_;  // How often in a row; guarded by word_.
 };

@@ -39,7 +39,7 @@ TEST(ShardLock, CountsRightWhileThreadsTakeTurns) {
 }
 
 // Long streaks, so that the lock becomes biased, and threads that revoke the bias all the time.
-TEST(ShardLock, CountsRightWhileItLeans) {
+TEST(ShardLock, CountsRightWhileItIsBiased) {
   Shared shared;
   std::atomic<bool> stop = false;
   std::atomic<long> own = 0;
