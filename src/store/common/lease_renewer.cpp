@@ -36,7 +36,7 @@ void Lease::lose() noexcept {
   if (is_lost.exchange(true)) return;
   // Callbacks are code of the program and may take long: they run on a thread of their own.
   try {
-    tellers->run([source = lost]() mutable { source.request_stop(); });
+    lost_threads->run([source = lost]() mutable { source.request_stop(); });
   } catch (...) {
     lost.request_stop();  // No thread can be started: a late notice is worse than a slow callback.
   }
@@ -74,7 +74,7 @@ std::shared_ptr<Lease> LeaseRenewer::add(std::string session, std::chrono::milli
   lease->session = std::move(session);
   lease->ttl = ttl;
   lease->renewed(sent);
-  lease->tellers = tellers_;
+  lease->lost_threads = lost_threads_;
   plan_renewal(*lease, sent);
   const base::Mutex::Scoped lock{mutex_};
   leases_.push_back(lease);
@@ -136,7 +136,7 @@ void LeaseRenewer::stop() {
   }
   renewer_.end();
   watchdog_.end();
-  tellers_->wait();
+  lost_threads_->wait();
 }
 
 }  // namespace tenure::stores

@@ -38,7 +38,7 @@ struct Lease {
   std::atomic<bool> is_lost = false;
   std::stop_source lost;
   // Threads that fire lost(). All leases of a renewer share them.
-  std::shared_ptr<base::ThreadGroup> tellers = std::make_shared<base::ThreadGroup>();
+  std::shared_ptr<base::ThreadGroup> lost_threads = std::make_shared<base::ThreadGroup>();
 
   // The lease was granted or renewed by a request that was sent at `sent`.
   void renewed(std::int64_t sent) noexcept;
@@ -85,7 +85,7 @@ class LeaseRenewer : public std::enable_shared_from_this<LeaseRenewer> {
   std::condition_variable_any changed_;
   std::vector<std::shared_ptr<Lease>> leases_ TENURE_GUARDED_BY(mutex_);
   bool stopping_ TENURE_GUARDED_BY(mutex_) = false;
-  const std::shared_ptr<base::ThreadGroup> tellers_ = std::make_shared<base::ThreadGroup>();
+  const std::shared_ptr<base::ThreadGroup> lost_threads_ = std::make_shared<base::ThreadGroup>();
   ServiceThread renewer_;
   ServiceThread watchdog_;
 };

@@ -260,8 +260,8 @@ void Executor::announce_decided() noexcept {
   }
 }
 
-void Executor::own_doorbell(std::size_t slot, Look look) {
-  own_look_ = std::move(look);
+void Executor::own_doorbell(std::size_t slot, OnRing on_ring) {
+  on_own_ring_ = std::move(on_ring);
   own_slot_.store(slot);
 }
 
@@ -273,7 +273,7 @@ void Executor::ring(std::size_t bucket) noexcept {
     for (auto slot = static_cast<std::size_t>(std::countr_zero(bits)); slot < doorbells;
          slot += 64) {
       if (slot == own) {
-        own_look_(bucket);
+        on_own_ring_(bucket);
       } else {
         ring_doorbell(side_->doorbell(slot), summary);
       }

@@ -67,8 +67,8 @@ class Executor final : public ForkAware {
   // of ringing it: the function looks whether a bucket concerns any watch of this process. Most
   // writes of a process touch keys that only the process itself watches, and would wake its service
   // thread for nothing. Called once.
-  using Look = std::function<void(std::size_t bucket)>;
-  void own_doorbell(std::size_t slot, Look look);
+  using OnRing = std::function<void(std::size_t bucket)>;
+  void own_doorbell(std::size_t slot, OnRing on_ring);
 
   // Whether the paths still lead to the open files. Once false, always false.
   [[nodiscard]] bool intact() noexcept;
@@ -98,7 +98,7 @@ class Executor final : public ForkAware {
   const std::uint32_t max_pages_;
   std::atomic<bool> replaced_{false};
   static constexpr std::size_t no_slot = doorbells;
-  Look own_look_;  // Set before own_slot_.
+  OnRing on_own_ring_;  // Set before own_slot_.
   std::atomic<std::size_t> own_slot_{no_slot};
 
   Traffic traffic_;

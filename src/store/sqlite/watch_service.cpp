@@ -173,7 +173,7 @@ void Watches::declare_lost() {
     for (const auto& source : lost) source->request_stop();
   };
   try {
-    tellers_.run(tell);
+    lost_threads_.run(tell);
   } catch (const std::system_error&) {  // No thread can be started: run them here.
     table_.mutex.unlock();
     tell();

@@ -114,7 +114,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
   std::uint64_t undecided_ TENURE_GUARDED_BY(table_.mutex) = 0;  // At the last check.
   const std::shared_ptr<Owner> owner_ = std::make_shared<Owner>();
   std::unordered_set<std::string> awaited_ TENURE_GUARDED_BY(table_.mutex);
-  base::ThreadGroup tellers_;  // Threads that fire lost().
+  base::ThreadGroup lost_threads_;  // Threads that fire lost().
   std::vector<std::weak_ptr<std::stop_source>> observed_ TENURE_GUARDED_BY(table_.mutex);
   Instant planned_ TENURE_GUARDED_BY(table_.mutex);  // When the service thread wakes by itself.
   std::int64_t next_check_ TENURE_GUARDED_BY(table_.mutex) = 0;
