@@ -28,8 +28,8 @@ namespace {
 void count_one() noexcept { count.fetch_add(1, std::memory_order_relaxed); }
 }  // namespace
 
-// A program's own definitions come before those of the C library, which keeps its own under these
-// names for this purpose. free() is not counted, and stays as it is.
+// The program's definitions take precedence over those of the C library, which keeps its own under
+// these names for this purpose. free() is not counted, and not replaced.
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" {
 

@@ -1,12 +1,12 @@
-// allocations.hpp: how often the program asked for memory: malloc and its kin, operator new
-// included, and mmap.
+// allocations.hpp: how often the program allocated memory: malloc and its variants, operator new,
+// and mmap.
 #pragma once
 
 #include <cstdint>
 
 namespace tenure::bench {
 
-// Since the program started, by any thread. Sanitizers have a malloc of their own: always 0 there.
+// Since the program started, by any thread. Always 0 with sanitizers, which have their own malloc.
 [[nodiscard]] std::uint64_t allocations() noexcept;
 
 }  // namespace tenure::bench

@@ -1,5 +1,5 @@
 // The hand-offs of handoff.cpp between asio::awaitable coroutines on one io_context. Rival: the
-// same with 100 waiting; the plain awaiter stands beside it.
+// same with 100 waiting; the plain awaiter is shown as well.
 #include <array>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -24,7 +24,7 @@ namespace {
 
 namespace asio = boost::asio;
 
-// As Ring is, but every hand-off goes through the io_context.
+// Like Ring, but every hand-off goes through the io_context.
 class AsioRing {
  public:
   AsioRing(const Space& space, Claim claim, std::size_t waiting)

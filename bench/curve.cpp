@@ -1,4 +1,4 @@
-// No bars: how a cost grows, each point next to the first one of its line.
+// No bars: how a cost grows; each point is compared with the first one of its line.
 #include <array>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,6 @@
 // Rival: the same lock in a space with one leaf held beside it, so that the ancestors are live in
-// both. Whatever looked at the leaves, or walked a list of them, would show here.
+// both. An implementation that looked at the leaves, or walked a list of them, would be slower
+// here.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -40,7 +41,7 @@ void ask_deep(Report& report) {
   const auto one = hold_leaves(quiet, 1);
   const auto leaves = hold_leaves(busy, many);
   const auto entries = hold_leaves(listed, many);
-  // A request with a name for its group makes the table list every hold of its shard in full.
+  // A request with a named group turns every thin hold of its shard into an entry.
   (void)listed.lock(leaf(0).group("pull"));
 
   Race race{report.effort()};

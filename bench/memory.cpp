@@ -1,5 +1,5 @@
-// No rival: the bar is the size of what may stay behind. Each figure is taken in a process of its
-// own, after a few locks have made what every space has.
+// No rival: the bar is how much memory may remain. Each figure is measured in its own process,
+// after a few locks have allocated what every space has.
 #include <algorithm>
 #include <cstddef>
 #include <random>
@@ -31,11 +31,11 @@ std::vector<double> passing(std::size_t count) {
   return {megabytes_since(before)};
 }
 
-// What stays behind, and what it was at most.
+// The memory that remains, and its maximum.
 std::vector<double> all_at_once(std::size_t count, bool shuffled) {
   const Space space = open("local:");
   one_after_the_other(space, 0, warm_up);
-  std::vector<Hold> holds(count);  // Touched: it does not count.
+  std::vector<Hold> holds(count);  // Touched before, so that it does not count.
   const double before = resident_bytes();
   for (std::size_t i = 0; i < count; ++i) holds[i] = space.lock(book(i));
   const double most = megabytes_since(before);

@@ -1,5 +1,5 @@
-// Commands that do nothing, two at a time, through two guardians that are reused. Rivals: ninja and
-// GNU make, which leave behind what a command leaves behind.
+// Commands that do nothing, two at a time, through two reused guardians. Rivals: ninja and GNU
+// make, which do not clean up after a command.
 #include <poll.h>
 
 #include <array>
@@ -60,7 +60,7 @@ void run_all(std::vector<Guardian>& guardians, const Command& command, std::size
   }
 }
 
-// Files that order `count` times `true`: none of the outputs is ever made.
+// Files that order `count` times `true`: none of the outputs is ever created.
 void write_rivals(const std::filesystem::path& directory, std::size_t count) {
   std::ofstream ninja{directory / "build.ninja"};
   std::ofstream make{directory / "Makefile"};

@@ -112,7 +112,7 @@ std::vector<double> in_a_process(const std::function<std::vector<double>()>& mea
 std::size_t cores() { return allowed_cores().size(); }
 
 void pin_to_core(std::size_t n, pid_t who) {
-  // Those of the process, before its first thread was pinned.
+  // The cores of the process, before its first thread was pinned.
   static const std::vector<int> allowed = allowed_cores();
   cpu_set_t set;
   CPU_ZERO(&set);

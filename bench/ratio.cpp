@@ -23,7 +23,7 @@ Clock::duration time_of(const Race::Work& work, std::uint64_t operations) {
 }
 
 // How many operations fill a round; finding out warms the contestant up. The shortest of several
-// tries counts: one that lost its core in between would pass for a round that is full.
+// tries counts: one that lost its core meanwhile would look like a full round.
 std::uint64_t fill(const Race::Work& work, Clock::duration time) {
   for (std::uint64_t operations = 1;; operations *= 2) {
     Clock::duration shortest = time_of(work, operations);
@@ -80,7 +80,8 @@ void Race::run(std::size_t rounds) {
   const std::size_t count = rounds_.size();
   for (std::size_t round = 0; round < effort_.of(rounds, 2); ++round) {
     for (std::size_t i = 0; i < count; ++i) {
-      // Each comes first in its turn, and forwards and backwards: nobody always follows the same.
+      // Each contestant comes first in turn, forwards and backwards, so that none always follows
+      // the same one.
       const std::size_t step = (round / count) % 2 == 0 ? i : count - 1 - i;
       const std::size_t who = (round + step) % count;
       samples_[who].push_back(rounds_[who]());

@@ -1,10 +1,10 @@
 // ratio.hpp: ratios that hold on a busy machine.
 //
-// Contestants are timed in many short rounds of one run, each once a round, and each round starts
-// with another one. A ratio is the median of the ratios of the rounds: what slows the machine for
-// longer than a round slows both sides of a ratio alike, and what hits one side of a few rounds
-// moves the median little. (The ratio of the two smallest times would compare the luckiest moment
-// of each side, and on a busy machine one side may not have had one.)
+// Contestants are timed in many short rounds of one run, each once per round, and each round starts
+// with another contestant. A ratio is the median of the ratios of the rounds: whatever slows the
+// machine for longer than a round affects both sides alike, and whatever affects one side of a few
+// rounds moves the median little. (The ratio of the two smallest times would compare the luckiest
+// moment of each side, and on a busy machine one side may not have had one.)
 //
 // Thread safety: none; one thread runs a race.
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace tenure::bench {
 
-// One number a round: nanoseconds an operation, or a ratio of two of those.
+// One number per round: nanoseconds per operation, or a ratio of two of those.
 using Samples = std::vector<double>;
 
 [[nodiscard]] Samples operator/(const Samples& a, const Samples& b);  // Round by round.
@@ -53,16 +53,16 @@ struct Effort {
 class Race {
  public:
   using Work = std::function<void(std::uint64_t operations)>;
-  using Round = std::function<double()>;  // One round; returns nanoseconds an operation.
+  using Round = std::function<double()>;  // One round; returns nanoseconds per operation.
 
-  // A round is long next to the clock and a cold start, and short next to the time slice of the
-  // scheduler, unless what is timed has bouts of its own that a round must span.
+  // A round is long compared with the clock's resolution and a cold start, and short compared with
+  // the scheduler's time slice, unless a round must span periodic work of the contestant.
   explicit Race(Effort effort, std::chrono::microseconds round = std::chrono::microseconds{500})
       : effort_(effort), round_(round) {}
 
-  // What is to be timed: it does that many operations. Returns its place in samples().
+  // Adds a contestant that does that many operations. Returns its index in samples().
   std::size_t add(Work work);
-  // The same for what has to time itself.
+  // The same for a contestant that measures its own time.
   std::size_t add_round(Round round);
 
   void run(std::size_t rounds = 300);
@@ -93,7 +93,7 @@ class Report {
   // The ratio of ours to the rival's.
   void compare(std::string_view what, const Side& ours, const Side& rival,
                std::optional<Bar> bar = {});
-  // A figure that has no rival but its bar.
+  // A figure that has a bar but no rival.
   void figure(std::string_view what, double value, std::string_view unit,
               std::optional<Bar> bar = {});
 

@@ -1,4 +1,4 @@
-// ring.hpp: coroutines that pass one key round, so that hand-offs can be counted.
+// ring.hpp: coroutines that pass one key around, so that hand-offs can be counted.
 #pragma once
 
 #include <coroutine>
@@ -45,7 +45,7 @@ class FrameArena {
   std::size_t used_ = 0;
 };
 
-// The least a coroutine can be: it runs until it waits, and frees itself at its end.
+// A minimal coroutine: it runs until it waits, and frees itself at its end.
 struct Detached {
   struct promise_type {  // NOLINT(readability-identifier-naming): the language's name.
     Detached get_return_object() noexcept { return {}; }
@@ -58,8 +58,8 @@ struct Detached {
   };
 };
 
-// While it turns, one coroutine holds the claim and `waiting` others wait for it. Each gives it
-// back as soon as it has it, and asks again.
+// While it turns, one coroutine holds the claim and `waiting` others wait for it. Each releases it
+// as soon as it is granted, and requests it again.
 class Ring {
  public:
   Ring(const Space& space, Claim claim, std::size_t waiting)

@@ -1,4 +1,4 @@
-// rivals.hpp: what people use today for a lock a key.
+// rivals.hpp: what people use today for one lock per key.
 #pragma once
 
 #include <mutex>
@@ -7,7 +7,7 @@
 
 namespace tenure::bench {
 
-// The usual one. It never forgets a key.
+// The usual one. It never removes a key.
 class MapOfMutexes {
  public:
   std::mutex& at(const std::string& key) {

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t keys = 2'048;
 
-// Calls lock(i) with i going round below `count`. It has gone round once before it is timed.
+// Calls lock(i) with i cycling below `count`; one cycle runs before the measurement.
 template <class Lock>
 Race::Work rotate(std::size_t count, Lock lock) {
   for (std::size_t i = 0; i < count; ++i) lock(i);

@@ -1,5 +1,5 @@
-// Rival: two threads with a std::mutex each, which share nothing. What they gain over one thread is
-// what the machine gives at this moment: its cores may be two halves of one.
+// Rival: two threads with one std::mutex each, which share nothing. Their gain over one thread is
+// what the machine offers at this moment: its cores may be two halves of one.
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -26,9 +26,9 @@ namespace tenure::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::uint64_t batch = 512;  // Between looks at the clock.
+constexpr std::uint64_t batch = 512;  // Between clock readings.
 
-// What one thread does, in memory that no other thread's is next to.
+// The job of one thread, in memory that is not adjacent to another thread's.
 struct alignas(256) Job {
   Claim claim;
   std::mutex mutex;
@@ -43,7 +43,7 @@ Jobs jobs(const Claim& first, const Claim& second) {
   return made;
 }
 
-// Operations a nanosecond.
+// Operations per nanosecond.
 double rate(const Step& step, Job& job, std::chrono::nanoseconds time) {
   std::uint64_t operations = 0;
   const auto start = Clock::now();
@@ -55,7 +55,7 @@ double rate(const Step& step, Job& job, std::chrono::nanoseconds time) {
   return static_cast<double>(operations) / static_cast<double>((now - start).count());
 }
 
-// Nanoseconds an operation of all threads together. Each thread has a core of its own.
+// Nanoseconds per operation of all threads together. Each thread has its own core.
 double together(std::span<const std::unique_ptr<Job>> all, const Step& step,
                 std::chrono::nanoseconds time) {
   std::atomic<std::size_t> missing = all.size();
@@ -64,7 +64,7 @@ double together(std::span<const std::unique_ptr<Job>> all, const Step& step,
   for (std::size_t i = 0; i < all.size(); ++i) {
     threads.emplace_back([&, i] {
       pin_to_core(i);
-      step(*all[i]);  // Warm.
+      step(*all[i]);  // Warm-up.
       --missing;
       while (missing.load() != 0) {
       }

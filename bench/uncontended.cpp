@@ -1,6 +1,6 @@
 // Rivals: std::unordered_map<std::string, std::mutex> behind a std::mutex, and the accessor of
-// oneTBB's concurrent_hash_map. All keys are prebuilt and
-// stay known. (A oneTBB map that forgets keys, as a space does, inserts and erases.)
+// oneTBB's concurrent_hash_map. All keys are built before and stay in the maps. (A oneTBB map that
+// removes keys, as a space does, inserts and erases.)
 #include <oneapi/tbb/concurrent_hash_map.h>
 
 #include <cstdint>
@@ -50,9 +50,9 @@ double allocations_of(const Race::Work& work) {
 void ask_uncontended(Report& report) {
   pin_to_core(0);
   const Space space = open("local:");
-  const Space below = open("local:");  // A parent whose children were in use is another matter.
+  const Space below = open("local:");  // A parent whose children were in use costs more.
   const Space foreign =
-      open("local:");  // Its shards lean to another thread: no favour for this one.
+      open("local:");  // Its shards are biased to another thread, not to this one.
   const Claim flat = book.exclusive();
   const Claim child = book(3);
   const Claim reader = book.shared();

@@ -1,5 +1,5 @@
-// No rival: the bar is what one waiter may take. Frames come from memory that was touched before,
-// so all growth is the space's own.
+// No rival: the bar is the memory of one waiter. Frames come from memory that was touched before,
+// so all growth belongs to the space.
 #include <cstddef>
 #include <vector>
 

@@ -40,7 +40,7 @@ class SharedMemory {
     size_ = options.clients * sizeof(ClientFigures) + keys + sizeof(std::atomic<std::int64_t>);
     start_ = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (start_ == MAP_FAILED) process::fail_system("mmap");
-    auto* const figures = static_cast<ClientFigures*>(start_);  // Zeroes are what they begin as.
+    auto* const figures = static_cast<ClientFigures*>(start_);  // Zeros are their initial state.
     auto* const stamps = reinterpret_cast<std::atomic<std::int64_t>*>(figures + options.clients);
     memory.clients = {figures, options.clients};
     memory.end = stamps;
@@ -57,7 +57,7 @@ class SharedMemory {
   std::size_t size_ = 0;
 };
 
-// The processes of one measurement. Those that still run when it goes are killed.
+// The processes of one measurement. The destructor kills those that still run.
 class Crowd {
  public:
   Crowd(const BenchOptions& options, const std::string& url, const BenchMemory& memory,
@@ -95,7 +95,7 @@ class Crowd {
       if (const int status = wait_for(ready_.read.get()); status != 0) return status;
       std::array<char, 64> bytes{};
       const ssize_t size = ::read(ready_.read.get(), bytes.data(), bytes.size());
-      if (size <= 0) return exit_failure;  // One has ended, and said why.
+      if (size <= 0) return exit_failure;  // A process has ended, and printed why.
       ready += static_cast<std::size_t>(size);
     }
     return exit_ok;

@@ -1,11 +1,11 @@
-// bench.hpp: `tenure bench`: a load for any space, and what it bore.
+// bench.hpp: `tenure bench`: puts load on a space, and reports rates and times.
 #pragma once
 
 #include "options.hpp"
 
 namespace tenure::cli {
 
-// Prints to standard output and returns the exit status. To be called before there are threads.
+// Prints to standard output and returns the exit status. Must be called before there are threads.
 int bench(const BenchOptions& options);
 
 }  // namespace tenure::cli

@@ -13,7 +13,8 @@
 
 namespace tenure::cli {
 
-// Counts times in buckets that are a 32nd wide: percentiles within 3 %, in memory of a fixed size.
+// Counts times in buckets with a relative width of 1/32: percentiles within 3 %, in memory of a
+// fixed size.
 class Histogram {
  public:
   void add(std::chrono::nanoseconds time) noexcept;
@@ -22,7 +23,7 @@ class Histogram {
   [[nodiscard]] std::chrono::nanoseconds most() const noexcept {
     return std::chrono::nanoseconds{most_};
   }
-  // The time that so much (0.99) of all were done in.
+  // The time within which this fraction (0.99) was done.
   [[nodiscard]] std::chrono::nanoseconds percentile(double part) const noexcept;
 
  private:
@@ -35,12 +36,12 @@ class Histogram {
   std::uint64_t most_ = 0;
 };
 
-// In memory that all processes share. One client writes its own, and the parent reads when the
-// process is gone.
+// In memory that all processes share. One client writes its own part, and the parent reads it when
+// the process has ended.
 struct ClientFigures {
   std::uint64_t operations = 0;
   Histogram lock;      // From the call to the grant.
-  Histogram hand_off;  // From the holder's release to the grant, of those that waited for it.
+  Histogram hand_off;  // From the holder's release to the grant, for requests that waited.
 };
 
 struct BenchMemory {

@@ -33,7 +33,7 @@ CLI::App* command(Definitions& in, const std::string& name, const std::string& s
 
 std::string refuse_nothing(const std::string& text) { return text.empty() ? "needs a value" : ""; }
 
-// The last one counts when it is given twice.
+// If an option is given twice, the last one counts.
 void value(CLI::App* app, const std::string& name, std::string& to, const std::string& type,
            const std::string& text) {
   app->add_option(name, to, text)->type_name(type)->take_last()->check(refuse_nothing);
@@ -207,10 +207,10 @@ std::string subcommand_of(const CLI::App& app) {
   return parsed.empty() ? std::string{} : parsed.front()->get_name();
 }
 
-// One line: what is wrong.
+// One line that says what is wrong.
 std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   if (const std::vector<std::string> rest = app.remaining(true); !rest.empty()) {
-    const bool url = rest.front().contains("://");  // There may be a password in it.
+    const bool url = rest.front().contains("://");  // It may contain a password.
     const std::string first = printable(url ? shown_url(rest.front()) : rest.front());
     if (first.starts_with('-')) return fmt::format("unknown option '{}'", first);
     const bool command = app.get_subcommands().empty();
@@ -235,8 +235,8 @@ std::string help_of(const CLI::App& app) {
   return found == all.commands.end() ? help_text(all) : help_text(*found);
 }
 
-// Options that most commands have may come before the command as well: they are moved behind it,
-// which accepts or refuses them.
+// Options that most commands have may precede the command as well: they are moved behind it, and
+// the command accepts or refuses them.
 std::vector<const char*> command_first(std::span<const char* const> arguments) {
   std::vector<const char*> common;
   std::size_t at = 1;

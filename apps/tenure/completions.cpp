@@ -1,4 +1,4 @@
-// What the shells are told about the command line.
+// Shell completions of the command line.
 #include <fmt/core.h>
 
 #include <string>
@@ -16,7 +16,7 @@ std::string joined(const std::vector<std::string>& words) {
   return out;
 }
 
-// Of all options; `with_value` only of those that take one.
+// Names of all options; with `with_value`, only of those that take a value.
 std::vector<std::string> names_of(const std::vector<ManualOption>& options, bool with_value) {
   std::vector<std::string> out;
   for (const ManualOption& option : options) {
@@ -106,7 +106,7 @@ std::string bash(const Manual& manual) {
 
 // ---- zsh ----
 
-// The text of an option stands in brackets, behind a colon: those must be escaped.
+// The text of an option is in brackets, after a colon: both must be escaped.
 std::string zsh_text(std::string_view text) {
   return replaced(replaced(replaced(text, '[', "\\["), ']', "\\]"), ':', "\\:");
 }

@@ -94,7 +94,7 @@ void an_eviction(const Terminal& terminal) {
   scenario.leaves(1);
 }
 
-// Starts at once and frees itself at its end.
+// Starts at once and frees itself when it ends.
 struct Task {
   struct promise_type {  // NOLINT(readability-identifier-naming): the language's name.
     static Task get_return_object() noexcept { return {}; }
@@ -135,7 +135,7 @@ void coroutines(const Terminal& terminal) {
              time.count() / static_cast<double>(count));
 }
 
-// By the name that the program was started with, so that the commands can be copied.
+// With the name under which the program was started, so that the commands can be copied.
 void what_next(const Terminal& terminal) {
   constexpr std::size_t longest = 24;  // More would not fit into 80 columns.
   std::string program = printable(program_invocation_name);

@@ -1,4 +1,4 @@
-// demo.hpp: `tenure demo`: what the lock space does, live.
+// demo.hpp: `tenure demo`: shows live what a lock space does.
 #pragma once
 
 #include "terminal.hpp"

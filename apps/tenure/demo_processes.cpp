@@ -66,7 +66,7 @@ class Contender {
 
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
 
-  // When it had the lock.
+  // When it was granted the lock.
   [[nodiscard]] std::int64_t wait_for_lock() const {
     pollfd wait = process::readable(output_.get());
     std::array<char, 32> text{};
@@ -83,7 +83,7 @@ class Contender {
   }
 
   void kill() {
-    if (pid_ <= 0) return;  // -1 would be everybody.
+    if (pid_ <= 0) return;  // -1 would signal every process.
     ::kill(pid_, SIGKILL);
     leave();
   }
@@ -92,7 +92,7 @@ class Contender {
     if (pid_ > 0) ::waitpid(pid_, nullptr, 0);
     pid_ = -1;
   }
-  // Without waiting for it to be gone. Returns when.
+  // Does not wait for its end. Returns the time.
   [[nodiscard]] std::int64_t strike() const {
     const std::int64_t stamp = now_stamp();
     if (pid_ > 0) ::kill(pid_, SIGKILL);

@@ -7,11 +7,12 @@
 
 namespace tenure::cli {
 
-// Starts four processes that want one path of a temporary file, kills whoever holds it, and prints
-// how soon the next one has it.
+// Starts four processes that request one path in a temporary file, kills the holder, and prints how
+// soon the next one is granted.
 void show_processes(const Terminal& terminal);
 
-// What each of the four does: says when it has the lock, and gives it back when its input ends.
+// The work of each of the four: reports when it holds the lock, and releases it when its input
+// ends.
 int contend(const ContenderOptions& options);
 
 }  // namespace tenure::cli

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t time_columns = 10;
 constexpr std::size_t actor_columns = 17;
-// Between two cues, so that one can watch. What an actor does takes microseconds.
+// A pause between two cues, so that people can follow. The actors' work takes microseconds.
 constexpr std::chrono::milliseconds beat{40};
 
 }  // namespace
@@ -125,7 +125,7 @@ void DemoScenario::is_evicted(std::size_t actor) {
     const std::scoped_lock lock{mutex_};
     token = newest_[actor];
   }
-  // The holder is told before the next one gets in.
+  // lost() fires before the next grant.
   note({.at = Clock::now(), .actor = actor, .state = State::idle, .word = "evicted", .note = {}});
   space_.evict(token);
   print_when_idle();
@@ -179,7 +179,7 @@ void DemoScenario::print(const Event& event) {
   std::string row =
       terminal_.paint(Style::dim, fmt::format("{:>{}}", elapsed.count(), time_columns - 2));
   row += "  ";
-  std::size_t gap = 0;  // Blanks that are due before the next thing to see.
+  std::size_t gap = 0;  // Blanks to print before the next visible text.
   for (std::size_t i = 0; i < actors_.size(); ++i) {
     const bool here = i == event.actor;
     if (here) actors_[i].shown = event.state;

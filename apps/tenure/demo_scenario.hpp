@@ -1,8 +1,7 @@
 // demo_scenario.hpp: actors that lock and release on cue, and a timeline of what each one did.
 //
-// Each actor is a thread of its own. A cue returns when everything that it set in motion has come
-// to rest: every actor has done what it was told, or waits in line. What happened is then printed,
-// one row an event, in the order of the times that the actors took themselves.
+// Each actor is a thread. A cue returns when every actor has done what it was told, or waits. Then
+// the events are printed, one row per event, in the order of the times that the actors recorded.
 //
 //   an actor's column | means
 //   ------------------+--------------------------------------------
@@ -35,9 +34,9 @@ namespace tenure::cli {
 
 class DemoScenario {
  public:
-  static constexpr std::size_t max_actors = 4;  // As many columns as 80 characters have room for.
+  static constexpr std::size_t max_actors = 4;  // 80 characters have room for so many columns.
 
-  // An actor's name is also the owner it asks as.
+  // An actor's name is also the owner of its requests.
   DemoScenario(const Terminal& terminal, std::string_view title, std::string_view story,
                std::vector<std::string> actors);
   DemoScenario(const DemoScenario&) = delete;
@@ -47,7 +46,7 @@ class DemoScenario {
   ~DemoScenario();
 
   void asks(std::size_t actor, Claim claim);
-  void leaves(std::size_t actor);  // Gives back everything.
+  void leaves(std::size_t actor);  // Releases everything.
   void is_evicted(std::size_t actor);
 
  private:
@@ -62,7 +61,7 @@ class DemoScenario {
   };
   struct Actor {
     std::string name;
-    State shown = State::idle;  // As printed; of the cueing thread.
+    State shown = State::idle;  // As printed; used by the cueing thread.
     std::jthread thread;
   };
   struct Mailbox {

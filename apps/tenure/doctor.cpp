@@ -49,7 +49,7 @@ struct Report {
   std::vector<std::string> notes;
 };
 
-// Files are looked at from outside: what the store itself thinks is in its facts.
+// Checks the files from outside; the store's own view is in its facts.
 void examine_file(const SpaceChoice& choice, Report& report) {
   if (choice.file.empty()) return;
   struct stat status{};
@@ -74,7 +74,7 @@ void examine_file(const SpaceChoice& choice, Report& report) {
   }
 }
 
-// What a server's settings mean for locks, where that is not what people expect.
+// What a server's settings mean for locks, if that is not what people expect.
 void examine_server(Report& report) {
   const auto is = [&](std::string_view name, std::string_view value) {
     return std::ranges::any_of(
@@ -146,7 +146,7 @@ void report_unreadable(const stored::Unreadable& found, Report& report) {
       found.number.value, claims, found.why));
 }
 
-// Tickets that live as long as a key does.
+// Tickets that are anchored to a key.
 void report_anchors(Store& store, const stored::Rows& rows, Report& report) {
   std::set<std::string> anchors;
   std::size_t anchored = 0;
@@ -169,8 +169,8 @@ void report_anchors(Store& store, const stored::Rows& rows, Report& report) {
       orphans == 1 ? "one ticket is anchored" : fmt::format("{} tickets are anchored", orphans)));
 }
 
-// How many tickets each session has. Read as they stand there, since a space would clear the dead
-// away.
+// The number of tickets of each session. Reads the store directly, because a space would remove
+// dead ones.
 std::map<std::string, std::size_t> examine_tickets(Store& store, Report& report) {
   Txn txn;
   txn.reads.push_back(stored::rows_range());
@@ -204,7 +204,7 @@ void examine_sessions(Store& store, Report& report) {
   }
 }
 
-// Nothing says more about a lock than taking one.
+// The best test of a lock is to acquire one.
 void examine_locking(const Space& space, Report& report) {
   using Clock = std::chrono::steady_clock;
   const Path path = Path::of("tenure-doctor", static_cast<std::int64_t>(::getpid()));
@@ -288,7 +288,8 @@ void print(const Report& report, const Terminal& terminal) {
 int doctor(const DoctorOptions& options, const Terminal& terminal) {
   const SpaceChoice choice = choose_space(options.space);
   if (options.new_epoch) {
-    if (!exists(choice)) static_cast<void>(open_existing_space(choice));  // Says so.
+    // Throws the error that says so.
+    if (!exists(choice)) static_cast<void>(open_existing_space(choice));
     repair(choice.url);
   }
   const Report report = examine(choice);

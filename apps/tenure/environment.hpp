@@ -1,4 +1,4 @@
-// environment.hpp: variables of the environment. Read on the main thread; nobody here sets any.
+// environment.hpp: environment variables. Read on the main thread; this program sets none.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// list.hpp: `tenure ls`, `tree`, `show`: what a space looks like now.
+// list.hpp: `tenure ls`, `tree`, `show`: the current content of a space.
 #pragma once
 
 #include "options.hpp"

@@ -1,4 +1,4 @@
-// The command line. One file a subcommand; this one finds out which.
+// The command line. Each subcommand has its own file; this one finds out which to run.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ int print(const std::string& text) {
   return exit_ok;
 }
 
-// One overload a subcommand.
+// One overload per subcommand.
 struct Perform {
   Terminal terminal = Terminal::detect();
 
@@ -50,8 +50,9 @@ struct Perform {
   int operator()(const DemoOptions& /*options*/) const { return demo(terminal); }
 };
 
-// A descriptor below 3 that is missing would be given to the next file, and messages written into
-// that. A command that is run finds them missing as before.
+// If a descriptor below 3 is closed, the next file that is opened would get its number, and
+// messages would be written into that file. A command that is run finds the descriptor closed as
+// before.
 void fill_standard_descriptors() {
   for (;;) {
     const int number = ::open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -65,7 +66,8 @@ void fill_standard_descriptors() {
 
 int perform(int argc, const char* const* argv) {
   fill_standard_descriptors();
-  // For the width of characters, which are always UTF-8 here. A command that is run has its own.
+  // For the width of characters, which are always UTF-8 here. A command that is run has its own
+  // locale.
   (void)std::setlocale(LC_CTYPE, "C.UTF-8");  // NOLINT(concurrency-mt-unsafe): no other threads yet
   try {
     return std::visit(Perform{}, parse_arguments(argc, argv));

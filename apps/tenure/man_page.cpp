@@ -11,7 +11,8 @@
 namespace tenure::cli {
 namespace {
 
-// A backslash and a dash mean something to troff, and so does a dot or quote that begins a line.
+// Backslash and dash have a meaning in troff, and so does a dot or quote at the beginning of a
+// line.
 std::string troff(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -1,5 +1,5 @@
-// manual.hpp: what the command line offers, as data: --help, the manual page and the completions
-// of the shells are all written from it, and it comes from the definitions that parse arguments.
+// manual.hpp: the command line as data, taken from the definitions that parse arguments: --help,
+// the manual page and the shell completions are generated from it.
 #pragma once
 
 #include <string>

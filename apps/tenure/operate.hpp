@@ -1,4 +1,4 @@
-// operate.hpp: `tenure evict` and `tenure doctor`: what operators do to a space.
+// operate.hpp: `tenure evict` and `tenure doctor`: commands for operators.
 #pragma once
 
 #include "options.hpp"

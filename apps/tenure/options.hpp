@@ -1,4 +1,4 @@
-// options.hpp: what a command line asks for, as plain values: one struct a subcommand.
+// options.hpp: the options of a command line as plain values: one struct per subcommand.
 //
 // cli.cpp makes them from the arguments, and is the only file that knows how arguments are parsed.
 #pragma once
@@ -68,7 +68,7 @@ struct BenchOptions {
 };
 
 struct DemoOptions {};
-// What `demo` starts four of; not shown to people.
+// For the four processes that `demo` starts; not shown in the help.
 struct ContenderOptions {
   std::string space;
   Path path;

@@ -24,14 +24,14 @@ constexpr std::size_t max_paths = 64;
 constexpr std::size_t max_clients = 1024;
 constexpr std::size_t max_keys = 1'000'000;
 
-// What was typed, for a message. A URL in the wrong place may have a password in it.
+// The typed text, for a message. A misplaced URL may contain a password.
 std::string typed(std::string_view text) {
   return printable(text.contains("://") ? shown_url(text) : text);
 }
 
-// As people type paths: a slash at either end does not count, and characters that the text of a
-// path has as %XX stand for themselves. A percent sign still begins such an escape, so that what
-// `ls` prints can be typed.
+// Paths as people type them: a slash at either end is ignored, and characters that the text form
+// escapes stand for themselves. A percent sign still begins an escape, so that the output of `ls`
+// can be typed.
 Path path_of(std::string_view text) {
   if (text.contains("://")) {
     throw UsageError(fmt::format("'{}' is a URL, not a path: use --space", typed(text)));

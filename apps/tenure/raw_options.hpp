@@ -1,4 +1,4 @@
-// raw_options.hpp: options as the text that was typed, and their way to values.
+// raw_options.hpp: options as typed, and their conversion to values.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct Raw {
   bool new_epoch = false;
 };
 
-// Throws UsageError or BadRequest. `command_line` is what stands behind `--`, for run.
+// Throws UsageError or BadRequest. `command_line` is what follows `--`, for run.
 [[nodiscard]] Command options_of(const std::string& subcommand, const Raw& raw,
                                  std::vector<std::string> command_line);
 

@@ -28,7 +28,7 @@
 namespace tenure::cli {
 namespace {
 
-// "ann-0123456789ab": whoever lists the locks sees whose it is, and no two are the same.
+// "ann-0123456789ab": shows whose lock it is, and is unique.
 std::string new_owner_name() {
   std::uint64_t number = 0;
   if (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) {
@@ -39,7 +39,7 @@ std::string new_owner_name() {
   return fmt::format("{}-{:012x}", name, number & 0xffff'ffff'ffffU);
 }
 
-// Within another `tenure run` it is a child of that one's owner.
+// Inside another `tenure run`, a child of that one's owner.
 Owner new_owner() {
   const std::string_view parent = environment("TENURE_OWNER");
   if (parent.empty()) return Owner{new_owner_name()};
@@ -66,19 +66,19 @@ process::Command command_of(const RunOptions& options, const Owner& owner, Token
   command.environment = {"TENURE_PATH=" + paths, "TENURE_OWNER=" + owner.text(),
                          "TENURE_TOKEN=" + std::to_string(token.value)};
   command.group = ::isatty(STDIN_FILENO) == 1 ? process::Group::owner : process::Group::own;
-  // The kernel's lock lives until the last process of the command has gone.
+  // The kernel's lock lives until the last process of the command has ended.
   if (session >= 0) command.descriptors = {session};
   return command;
 }
 
-// Gives the lock back after the command has ended, and tells what there is to tell.
+// Releases the lock after the command has ended, and reports problems.
 int finish(Hold& hold, int status) {
   try {
     if (hold.release()) return status;
     fmt::print(stderr, "tenure: the lock was lost before the command ended\n");
     return exit_lost;
   } catch (const Error& error) {
-    // The command is done, and the lock goes with this process.
+    // The command is done, and the lock ends with this process.
     fmt::print(stderr, "tenure: the command has ended, but releasing its lock failed: {}\n",
                printable(error.what()));
     return status;
@@ -88,7 +88,7 @@ int finish(Hold& hold, int status) {
 int run_locked(const RunOptions& options, const SpaceChoice& choice, const Owner& owner,
                const process::Signals& signals, process::Guardian& guardian) {
   const bool made = choice.of_this_user && !exists(choice);
-  // A server that does not answer may take all of its timeout.
+  // A server that does not answer may take its whole timeout.
   const OpenSpace in = signals.interruptible([&] { return open_space(choice, options.label); });
   if (made && !options.quiet) {
     fmt::print(
@@ -119,7 +119,7 @@ int run_locked(const RunOptions& options, const SpaceChoice& choice, const Owner
 
 int run(const RunOptions& options) {
   const std::string& command = options.command.front();
-  // A command that is missing should not wait for a lock first.
+  // If the command does not exist, say so before waiting for a lock.
   if (const int error = process::find_command(command); error != 0) {
     const bool missing = error == ENOENT;
     fmt::print(stderr, "tenure: {}: {}\n", printable(command),

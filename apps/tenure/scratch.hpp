@@ -1,4 +1,4 @@
-// scratch.hpp: a directory that is there for as long as this object is.
+// scratch.hpp: a directory that exists as long as this object.
 #pragma once
 
 #include <string>

@@ -87,7 +87,7 @@ std::string label_text(const TicketInfo& info) {
 
 std::string time_text(Instant time) {
   using namespace std::chrono;
-  const auto whole = floor<seconds>(time);  // In nanoseconds it may be too small to tell.
+  const auto whole = floor<seconds>(time);  // In nanoseconds it may be out of range.
   const std::time_t stamp = whole.time_since_epoch().count();
   std::tm parts{};
   ::gmtime_r(&stamp, &parts);

@@ -1,4 +1,4 @@
-// snapshot.hpp: who holds and who waits, at one moment, and its JSON.
+// snapshot.hpp: holders and waiters at one moment, and their JSON.
 #pragma once
 
 #include <string>
@@ -19,17 +19,18 @@ struct Snapshot {
 };
 
 [[nodiscard]] Snapshot look(const OpenSpace& in, const SpaceChoice& choice, const Path& path);
-// The same for commands that look once. The file of this user that is not there yet is empty.
+// The same for commands that read once. If the file of this user does not exist yet, the snapshot
+// is empty.
 [[nodiscard]] Snapshot look_once(const ListOptions& options);
 
-// One document, in one line where `compact`; fields: docs/cli.md.
+// One document, on one line if `compact`; docs/cli.md describes the fields.
 [[nodiscard]] std::string json_text(const Snapshot& snapshot, bool compact = false);
-// What to show in the place of a ticket's label.
+// The text to show for a ticket's label.
 [[nodiscard]] std::string label_text(const TicketInfo& info);
 // "2026-01-31T12:00:00.123Z"
 [[nodiscard]] std::string time_text(Instant time);
 
-// The table of `ls`. Lines are cut at `columns`; 0: they are not.
+// The table of `ls`. Lines are cut at `columns`; 0: not cut.
 [[nodiscard]] std::string table_text(const Snapshot& snapshot, const Terminal& terminal,
                                      std::size_t columns);
 

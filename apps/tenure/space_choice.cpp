@@ -29,7 +29,7 @@ std::string home() {
 }
 
 std::string state_directory() {
-  // The specification says that a relative one counts as none.
+  // By the specification, a relative path counts as unset.
   if (const std::string_view state = environment("XDG_STATE_HOME"); state.starts_with('/')) {
     return fmt::format("{}/tenure", state);
   }

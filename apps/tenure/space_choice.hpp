@@ -16,25 +16,25 @@ struct SpaceChoice {
   std::string url;
   std::string shown;          // The same without passwords.
   std::string file;           // Of sqlite: URLs.
-  bool of_this_user = false;  // Nobody chose: the file of this user.
+  bool of_this_user = false;  // No space was chosen: the file of this user.
 };
 
-// Throws Error where there is no home to keep a file in.
+// Throws Error if there is no home directory to keep a file in.
 [[nodiscard]] SpaceChoice choose_space(const std::string& option);
 
-// Whether there is anything to open yet. What only looks should not make a file.
+// Whether the space exists. A command that only reads should not create a file.
 [[nodiscard]] bool exists(const SpaceChoice& choice);
 
 struct OpenSpace {
   std::shared_ptr<Store> store;
   Space space;
 };
-// Throws Error for a space that lives inside one process, and what tenure::open throws. Starts
-// threads.
+// Throws Error for a space that exists only inside one process, and what tenure::open throws.
+// Starts threads.
 [[nodiscard]] OpenSpace open_space(const SpaceChoice& choice, std::string label = {});
-// To look: as above, but for a file that is not there, which is an error.
+// For reading: as above, but a file that does not exist is an error.
 [[nodiscard]] OpenSpace open_existing_space(const SpaceChoice& choice);
-// The store alone, in which nobody has cleared away the dead yet.
+// The store alone, without removing dead tickets.
 [[nodiscard]] std::shared_ptr<Store> open_existing_store(const SpaceChoice& choice);
 
 }  // namespace tenure::cli

@@ -25,9 +25,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Between SIGTERM and SIGKILL, where the deadline allows it.
+// Between SIGTERM and SIGKILL, if the deadline allows it.
 constexpr base::BootTime grace = 5s;
-// The same where there is no deadline to go by: the space may have passed the lock on already.
+// The same without a deadline: the space may have granted the lock to the next holder already.
 constexpr base::BootTime short_grace = 1s;
 // The kernel takes a moment to end a killed process, and a busy machine is late.
 constexpr base::BootTime reserve = 250ms;
@@ -45,7 +45,7 @@ std::optional<base::BootTime> Supervisor::deadline() const {
     const std::optional<Instant> until = hold_.deadline();
     if (!until) return std::nullopt;
     return detail::saturating_add(base::boot_time(), detail::saturating_sub(*until, store_.now()));
-  } catch (const Error&) {  // A store that does not answer has not said that there is one.
+  } catch (const Error&) {  // A store that does not answer has not confirmed a deadline.
     return std::nullopt;
   }
 }

@@ -1,5 +1,5 @@
-// supervisor.hpp: `tenure run` while its command runs: a hold that is lost ends the command, before
-// the next holder gets the lock where there is a deadline to go by.
+// supervisor.hpp: `tenure run` while its command runs: if the hold is lost, ends the command; with
+// a deadline, before the next grant.
 //
 // Thread safety: one thread.
 #pragma once
@@ -19,10 +19,10 @@ class Supervisor {
   Supervisor(process::Guardian& guardian, const process::Signals& signals, Store& store, Hold& hold)
       : guardian_(guardian), signals_(signals), store_(store), hold_(hold) {}
 
-  // Starts the command and stays until it has ended. Returns the exit status of the program, and
-  // has printed on standard error what went wrong.
+  // Starts the command and waits until it has ended. Returns the exit status of the program;
+  // problems were printed on standard error.
   [[nodiscard]] int run(process::Command command);
-  // Whether the hold was, and the command was ended for that.
+  // Whether the hold was lost, and the command was ended for that reason.
   [[nodiscard]] bool lost() const noexcept { return lost_; }
 
  private:

@@ -1,4 +1,4 @@
-// terminal.hpp: what may be written to a terminal: colours, and text of others made harmless.
+// terminal.hpp: output to a terminal: colours, and escaping of text from outside.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ enum class Style : std::uint8_t { plain, bold, dim, red, green, yellow };
 class Terminal {
  public:
   explicit Terminal(bool colours) noexcept : colours_(colours) {}
-  // Colours where the descriptor is a terminal that has them, and NO_COLOR is not set.
+  // Uses colours if the descriptor is a terminal that has them, and NO_COLOR is not set.
   [[nodiscard]] static Terminal of(int descriptor);
   [[nodiscard]] static Terminal detect();  // Of standard output.
 
@@ -23,7 +23,7 @@ class Terminal {
   bool colours_;
 };
 
-// Whether it is a terminal on which a line can be written anew.
+// Whether it is a terminal on which a line can be overwritten.
 [[nodiscard]] bool can_rewrite(int descriptor);
 
 struct ScreenSize {
@@ -32,15 +32,15 @@ struct ScreenSize {
 };
 [[nodiscard]] ScreenSize screen_size(int descriptor);
 
-// Text that somebody else chose: what can't be seen, or is no UTF-8, becomes %XX, so that nothing
-// in it can move the cursor, change colours or turn the direction of what stands beside it.
+// Text from outside: invisible characters and bytes that are not UTF-8 become %XX, so that the text
+// can't move the cursor, change colours or change the direction of other text.
 [[nodiscard]] std::string printable(std::string_view text);
 
-// Columns that printable text takes; and as much of it as fits, with … where some is missing.
+// The columns that printable text takes; and as much of it as fits, with … for the rest.
 [[nodiscard]] std::size_t width(std::string_view text);
 [[nodiscard]] std::string fit(std::string_view text, std::size_t columns);
 
-// Breaks at spaces. A word that is longer than `columns` has a line to itself.
+// Breaks at spaces. A word longer than `columns` has its own line.
 [[nodiscard]] std::string wrap(std::string_view text, std::size_t columns, std::string_view indent);
 
 }  // namespace tenure::cli

@@ -51,7 +51,7 @@ Node grow(const Snapshot& snapshot, const Terminal& terminal) {
   return root;
 }
 
-// `lead` is what stands left of everything below the node.
+// `lead` is the text to the left of everything below the node.
 // NOLINTNEXTLINE(misc-no-recursion): a path has at most 64 segments.
 void print(const Node& node, const std::string& lead) {
   for (const std::string& ticket : node.tickets) {

@@ -30,7 +30,7 @@
 namespace tenure::cli {
 namespace {
 
-// A lock that is free is had sooner than this, and nothing is said.
+// A free lock is granted sooner than this, and nothing is printed.
 constexpr int patience_ms = 50;
 constexpr int message_refresh_ms = 1000;
 
@@ -46,7 +46,7 @@ class WaitingLine {
   WaitingLine& operator=(const WaitingLine&) = delete;
   ~WaitingLine() { clear(); }
 
-  // On a terminal again and again; elsewhere once.
+  // On a terminal repeatedly; otherwise once.
   void update() {
     if (options_.quiet || (said_ && !live_) || !in_foreground()) return;
     const std::optional<std::string> text = describe();
@@ -67,16 +67,16 @@ class WaitingLine {
   }
 
  private:
-  // A line that is written anew in the background would garble what others write.
+  // Overwriting a line from the background would garble the output of other programs.
   [[nodiscard]] bool in_foreground() const {
     return !live_ || ::tcgetpgrp(STDERR_FILENO) == ::getpgrp();
   }
 
-  // Nothing while it is not in line.
+  // Nothing while it is not in the queue.
   [[nodiscard]] std::optional<std::string> describe() const {
     try {
       return describe_now();
-    } catch (const Error&) {  // The wait itself tells what is wrong with the space.
+    } catch (const Error&) {  // The wait itself reports what is wrong with the space.
       return std::nullopt;
     }
   }
@@ -199,13 +199,13 @@ Acquired acquire(const RunOptions& options, const OpenSpace& in, const Owner& ow
     }
     if (signal->number != SIGCONT && signal->number != SIGWINCH && signal->number != SIGURG) {
       line.clear();
-      ::raise(SIGSTOP);  // Ctrl-Z, or a terminal that belongs to others now.
+      ::raise(SIGSTOP);  // Ctrl-Z, or the terminal belongs to another process group now.
     }
   }
   line.clear();
   out.hold = waiter.result();
   if (out.signal != 0 && out.hold) {
-    out.hold->release();  // It came too late to end the wait, but it is obeyed.
+    out.hold->release();  // The signal came too late to end the wait, but it is obeyed.
     out.hold.reset();
   }
   return out;

@@ -1,4 +1,4 @@
-// waiting.hpp: getting the lock for `tenure run`: the wait, what it shows, and what ends it.
+// waiting.hpp: acquires the lock for `tenure run`: the wait, what it shows, and what ends it.
 #pragma once
 
 #include <optional>
@@ -13,11 +13,11 @@ namespace tenure::cli {
 
 struct Acquired {
   std::optional<Hold> hold;
-  int signal = 0;  // This ended the wait. Neither: the lock was not had in time.
+  int signal = 0;  // The signal that ended the wait. Neither: the lock was not granted in time.
 };
 
-// Waits on another thread, reading signals on this one: what would end a process ends the wait,
-// and then nothing is left in line. Throws what Locker's calls throw.
+// Waits on another thread, and reads signals on this one: a signal that would end the process ends
+// the wait, and leaves no ticket behind. Throws what Locker's calls throw.
 [[nodiscard]] Acquired acquire(const RunOptions& options, const OpenSpace& in, const Owner& owner,
                                const process::Signals& signals);
 

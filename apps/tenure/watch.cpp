@@ -28,10 +28,10 @@
 namespace tenure::cli {
 namespace {
 
-constexpr int refresh_ms = 1000;      // Ages go on although nothing changes.
-constexpr int min_interval_ms = 100;  // At most so often, however much changes.
+constexpr int refresh_ms = 1000;      // Ages are updated although nothing changes.
+constexpr int min_interval_ms = 100;  // The minimum time between two updates.
 
-// Takes the screen over, and gives it back as it was.
+// Switches to the alternate screen, and back at the end.
 class Screen {
  public:
   Screen() { enter(); }
@@ -54,7 +54,7 @@ class Screen {
     if (changed_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
     changed_ = false;
   }
-  // Line by line over what is there: nothing flickers.
+  // Overwrites line by line, so that nothing flickers.
   static void show(std::string_view text, std::size_t rows) {
     std::string out = "\x1b[H";
     for (std::size_t row = 1; row <= rows && !text.empty(); ++row) {
@@ -66,7 +66,7 @@ class Screen {
   }
 
  private:
-  // SIGTTOU is blocked like all others, so the terminal would not stop us.
+  // SIGTTOU is blocked like all other signals, so the terminal would not stop us.
   static void wait_for_foreground() {
     for (;;) {
       const pid_t group = ::tcgetpgrp(STDOUT_FILENO);
@@ -143,7 +143,7 @@ class Watching {
     return count;
   }
 
-  // Ends early for a signal or a key that matters and, if `changes`, for a change.
+  // Ends early on a signal or a relevant key and, if `changes`, on a change.
   void wait(int wait_ms, bool changes) {
     std::array waits{
         process::readable(signals_.descriptor()), process::readable(keys_ ? STDIN_FILENO : -1),

@@ -1,4 +1,4 @@
-// watch.hpp: `tenure watch`: the list, as it changes.
+// watch.hpp: `tenure watch`: the list of tickets, updated as it changes.
 #pragma once
 
 #include "options.hpp"
@@ -6,8 +6,8 @@
 
 namespace tenure::cli {
 
-// On a terminal a screen that q or Ctrl-C leaves; elsewhere one list after the other. Returns the
-// exit status. To be called before there are threads.
+// On a terminal, a full screen that q or Ctrl-C leaves; otherwise one list after the other. Returns
+// the exit status. Must be called before there are threads.
 int watch(const WatchOptions& options, const Terminal& terminal);
 
 }  // namespace tenure::cli

@@ -1,6 +1,5 @@
-// Many processes at once, each on a key of its own, and all on one. Beside them as many that write
-// and remove as little as can be; and as many that use the locks that the server, or a command of
-// its, has.
+// Many processes at once, each on its own key, and all on one key. Compared with as many that write
+// and remove the minimum, and as many that use the locks of the server or its command.
 #include <chrono>
 #include <functional>
 #include <memory>

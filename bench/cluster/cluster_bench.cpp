@@ -10,7 +10,7 @@ namespace {
 
 using tenure::bench::Report;
 
-// One that hangs, because a process waits for a grant that never comes, is ended.
+// A question that hangs, because a process waits for a grant that never comes, is ended.
 template <void (*ask)(Report&)>
 void in_time(Report& report) {
   ::alarm(static_cast<unsigned>(report.effort().of(900, 50)));

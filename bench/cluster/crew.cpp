@@ -41,7 +41,7 @@ void Crew::work(std::size_t client, const stored::Line& line) const {
 }
 
 double Crew::round(std::size_t contestant) {
-  const double start = now() + 10e6;  // All have heard by then.
+  const double start = now() + 10e6;  // All have received the command by then.
   for (stored::Child& child : children_) {
     child.tell({static_cast<double>(contestant), start, start + time_});
   }

@@ -1,10 +1,11 @@
-// crew.hpp: processes that do the same thing for a time, all at once: how often, all together.
+// crew.hpp: processes that do the same thing for a time, all at once: the total number of
+// operations.
 //
 //   Crew crew{8, {{"ours", make_ours}, {"bare", make_bare}}, time};
 //   race.add_round([&] { return crew.round(0); });
 //
-// A contestant's step is made in each process when it is first told to do it, since what a fork
-// would copy (connections, threads) can't be copied.
+// A contestant's step is created in each process at its first use, because connections and threads
+// can't be copied by a fork.
 #pragma once
 
 #include <chrono>
@@ -27,7 +28,7 @@ class Crew {
  public:
   Crew(std::size_t clients, std::vector<Contestant> contestants, std::chrono::nanoseconds time);
 
-  // Nanoseconds an operation, of all together.
+  // Nanoseconds per operation of all processes together.
   double round(std::size_t contestant);
 
  private:

@@ -1,5 +1,6 @@
-// Durable transactions of one process, one at a time and many at once, beside bare inserts and puts
-// of one client and, as pgbench does it, of fifty; and what a process's puts cost its own locks.
+// Durable transactions of one process, one at a time and many at once, compared with bare inserts
+// and puts of one client and, as pgbench does, of fifty; and the cost of a process's puts for its
+// own locks.
 #include <libpq-fe.h>
 
 #include <array>

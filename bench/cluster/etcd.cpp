@@ -23,11 +23,11 @@ class EtcdctlLock final : public stored::Lock {
   EtcdctlLock(const EtcdctlLock&) = delete;
   EtcdctlLock& operator=(const EtcdctlLock&) = delete;
   ~EtcdctlLock() override {
-    if (process_) release();  // A kill would leave the lock until its lease ends.
+    if (process_) release();  // Killing it would leave the lock until its lease expires.
   }
 
-  // It prints the key when it has it. Its output is read no further, and stays open: SIGPIPE would
-  // end it, and its lock would stay until its lease ends.
+  // It prints the key when it holds the lock. Its output is not read any further, but stays open:
+  // SIGPIPE would end it, and its lock would stay until its lease expires.
   void acquire() override {
     process_.emplace(kit::Program{.words = {"etcdctl", "--endpoints=" + endpoint_, "lock", key_},
                                   .environment = {"ETCDCTL_API=3"},

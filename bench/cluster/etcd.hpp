@@ -1,4 +1,4 @@
-// etcd.hpp: an etcd server of a question; what a lock on it costs at least; locks of etcdctl's.
+// etcd.hpp: an etcd server for a question; the minimal cost of a lock on it; locks of etcdctl.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@
 
 namespace tenure::bench::cluster {
 
-// On the servers' core, its files in memory: a disk would hide what a store adds. Null, and a note:
-// etcd is not installed, or there is one core only.
+// On the servers' core, with its files in memory: a disk would hide the cost of the store. Null,
+// with a note, if etcd is not installed or there is only one core.
 [[nodiscard]] std::unique_ptr<kit::Etcd> start_etcd(Report& report);
 
 // A prefix for each name.
 [[nodiscard]] Opener etcd_opener(const kit::Etcd& server);
 
-// One put and one delete, each a transaction of its own, by the same client code as ours.
+// One put and one delete, each in its own transaction, with the same client code as ours.
 class BarePair {
  public:
   BarePair(etcd::Client& client, std::string key) : client_(client), key_(std::move(key)) {}
@@ -32,10 +32,9 @@ class BarePair {
 };
 
 [[nodiscard]] bool has_etcdctl();
-// Until then etcd's index keeps every key that ever was, and a read passes over those that are
-// gone. By etcdctl.
+// With etcdctl. Before a compaction etcd's index keeps every removed key, and reads skip them.
 void compact(const kit::Etcd& server, etcd::Executor& executor);
-// etcdctl lock: holds it for as long as the command runs.
+// etcdctl lock holds the lock as long as the command runs.
 [[nodiscard]] std::unique_ptr<stored::Lock> make_etcdctl_lock(const std::string& endpoint,
                                                               const std::string& key);
 

@@ -1,4 +1,4 @@
-// Two processes pass a lock to and fro, ours and a rival's in turn.
+// Two processes pass a lock back and forth, alternately ours and a rival's.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -56,7 +56,7 @@ void ask_on(Report& report, std::size_t core, const Opener& open, const Rival& r
 void ask_etcd_handoff(Report& report) {
   const auto server = start_etcd(report);
   if (server == nullptr) return;
-  // Its process has to start in time, too.
+  // Includes the start of its process.
   Rival rival{.name = has_etcdctl() ? "etcdctl lock" : "",
               .lock = {.make = [at = server->endpoint()] { return make_etcdctl_lock(at, "bench"); },
                        .dwell = std::chrono::milliseconds{300}},

@@ -1,6 +1,6 @@
-// NOTIFY wakes every listening connection of its database, whatever that waits for. Each database
-// of the question has some processes that wait for something else; pairs and hand-offs go on beside
-// them, and in a database where nobody else is.
+// NOTIFY wakes every listening connection of its database, whatever it waits for. Each database of
+// the question has some processes that wait for something else; pairs and hand-offs run beside
+// them, and in a database without any.
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -25,7 +25,7 @@ constexpr const char* space_name = "listeners";
 
 Detached wait_for_good(Locker space) { Hold hold = co_await space.async_lock(film.exclusive()); }
 
-// The first one holds what all others wait for.
+// The first one holds the lock that all others wait for.
 void listen(const Opener& open, bool first, const stored::Line& line) {
   std::optional<Space> space;
   std::optional<Hold> hold;

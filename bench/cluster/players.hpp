@@ -1,7 +1,6 @@
-// players.hpp: two processes that pass a lock to and fro; how long each hand-off takes.
+// players.hpp: two processes that pass a lock back and forth; how long each hand-off takes.
 //
-// Whoever has it lets go only when the other one waits; the time is from there until that one has
-// it.
+// The holder releases only when the other process waits; the time is from the release to the grant.
 #pragma once
 
 #include <array>
@@ -20,8 +19,8 @@
 
 namespace tenure::bench::cluster {
 
-// A lock of two processes, made in each; and how long one takes, from when it says that it is about
-// to ask, until it waits for sure.
+// A lock of two processes, created in each; and how long a request takes from its announcement
+// until it waits for sure.
 struct Passed {
   std::function<std::unique_ptr<stored::Lock>()> make;
   std::chrono::microseconds dwell;

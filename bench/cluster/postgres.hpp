@@ -1,4 +1,5 @@
-// postgres.hpp: a PostgreSQL server of a question; what a lock on it costs at least; its own locks.
+// postgres.hpp: a PostgreSQL server for a question; the minimal cost of a lock on it; its own
+// locks.
 #pragma once
 
 #include <libpq-fe.h>
@@ -13,16 +14,16 @@
 
 namespace tenure::bench::cluster {
 
-// On the servers' core; it syncs. Null, and a note: PostgreSQL is not installed, or there is one
-// core only.
+// On the servers' core; it syncs. Null, with a note, if PostgreSQL is not installed or there is
+// only one core.
 [[nodiscard]] std::unique_ptr<stored::Postgres> start_postgres(Report& report);
 
 // A schema for each name; its URL in a database.
 [[nodiscard]] Opener postgres_opener(const stored::Postgres& server,
                                      const std::string& database = "postgres");
 
-// The least that a lock and its release are in a table: a row that is inserted, durably, and one
-// that is deleted, which a crash may undo. Each has a connection with its setting.
+// The minimum for a lock and its release in a table: a row that is inserted durably, and one that
+// is deleted, which a crash may undo. Each has a connection with its setting.
 class BareRow {
  public:
   BareRow(const stored::Postgres& server, const std::string& key);

@@ -1,6 +1,6 @@
-// questions.hpp: what cluster_bench asks of stores that are reached over a network, one source file
-// each. README.md has the bars. The server has a core to itself, the clients share another: what a
-// client computes must not be hidden by a server that waits for it, nor the other way round.
+// questions.hpp: what cluster_bench asks of stores on a network, one source file each. README.md
+// has the bars. The server has one core and the clients share another: the client's computation
+// must not be hidden by a waiting server, nor the other way round.
 #pragma once
 
 #include <cstddef>
@@ -16,19 +16,19 @@ namespace tenure::bench::cluster {
 
 inline constexpr std::size_t client_core = 0;
 inline constexpr std::size_t server_core = 1;
-// A machine that is busy, or whose disk stands still for a while, is no reason to lose a session.
+// A busy machine, or a disk that stalls for a while, must not cost a session.
 inline const SessionOptions patient{.label = {}, .ttl = std::chrono::minutes{1}};
 
-// What a line says of where its clients were.
+// The part of a line that says where its clients ran.
 [[nodiscard]] inline std::string on_cores(std::size_t of_clients) {
   return of_clients == server_core ? ", one core" : "";
 }
 
-// A space of that name on the question's server, with connections of its own.
+// A space of that name on the question's server, with its own connections.
 using Opener = std::function<Space(const std::string& name)>;
 
-// What `start` returns, started on the servers' core. Null, and a note, where there is one core or
-// where `start` returns null: the program is not installed.
+// Calls `start` on the servers' core. Null, with a note, if there is only one core or `start`
+// returns null because the program is not installed.
 template <class Start>
 [[nodiscard]] auto start_on_server_core(Report& report, const std::string& program,
                                         const Start& start) -> decltype(start()) {

@@ -1,5 +1,5 @@
-// One client: a lock and its release, beside the least that they are: one put and one delete over
-// the same connection, or one row that is inserted and deleted.
+// One client: a lock and its release, compared with the minimum: one put and one delete over the
+// same connection, or one row that is inserted and deleted.
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -16,7 +16,7 @@
 namespace tenure::bench::cluster {
 namespace {
 
-constexpr int after_compaction = 10;  // Pairs of both, until all is as before.
+constexpr int after_compaction = 10;  // Pairs of both, until the server is idle again.
 
 template <class Step>
 Race::Work repeat(Step step) {
@@ -25,12 +25,12 @@ Race::Work repeat(Step step) {
   };
 }
 
-// A bar is for a client and a server with a core each.
+// A bar applies to a client and a server with one core each.
 std::optional<Bar> bar_on(std::size_t core, Bar bar) {
   return core == server_core ? std::nullopt : std::optional{bar};
 }
 
-// What a lock costs when so many have been given back since etcd was last compacted.
+// The cost of a lock after so many releases since etcd was last compacted.
 void ask_etcd_uncompacted(Report& report, const kit::Etcd& server, etcd::EtcdStore& store,
                           std::size_t core) {
   if (!has_etcdctl()) return report.note("not compacted: etcdctl is not installed");
@@ -52,7 +52,7 @@ void ask_etcd_uncompacted(Report& report, const kit::Etcd& server, etcd::EtcdSto
 }
 
 void ask_etcd_on(Report& report, const kit::Etcd& server, std::size_t core) {
-  pin_to_core(core);  // Threads of the store's are started where this one is.
+  pin_to_core(core);  // The store's threads start on the core of this one.
   const auto store = etcd::open_etcd_alone(server.url("uncontended"));
   const Space space = open(store);
   const Claim flat = book.exclusive();
@@ -63,8 +63,8 @@ void ask_etcd_on(Report& report, const kit::Etcd& server, std::size_t core) {
   const auto deep = race.add(repeat([&] { stored::lock_and_release(space, third); }));
   const auto shared = race.add(repeat([&] { stored::lock_and_release(space, reader); }));
   const auto bare = race.add(repeat(BarePair{store->executor().client(), "bare"}));
-  // A part of the race, so that its length does not count. Nor does what etcd goes on doing behind
-  // it: that would fall on whoever comes next.
+  // Part of the race, but its duration does not count. Nor does the work that etcd continues
+  // afterwards: it would slow the next contestant.
   if (has_etcdctl()) {
     race.add_round([&] {
       compact(server, store->executor());
@@ -86,9 +86,11 @@ void ask_etcd_on(Report& report, const kit::Etcd& server, std::size_t core) {
   report.compare("3 deep" + where, {"", stored::in_us(race[deep]), "us"}, rival);
   report.compare("1 deep, shared" + where, {"", stored::in_us(race[shared]), "us"}, rival);
   ask_etcd_uncompacted(report, server, *store, core);
-  const etcd::Executor::Counts counts = store->executor().counts();
-  report.figure("requests a commit" + where,
-                static_cast<double>(counts.round_trips) / static_cast<double>(counts.commits), "");
+  const etcd::Counts& counts = store->executor().counts();
+  report.figure(
+      "requests a commit" + where,
+      static_cast<double>(counts.round_trips.load()) / static_cast<double>(counts.commits.load()),
+      "");
 }
 
 void ask_postgres_on(Report& report, const stored::Postgres& server, std::size_t core) {

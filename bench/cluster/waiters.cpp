@@ -1,6 +1,6 @@
-// Coroutines of ten processes stand in line for one key, and each goes to its end after its turn.
-// The question's own process stands in line too: it lets a line run by letting go, and has stopped
-// it when its turn comes again. No rival: the long line next to the short one.
+// Coroutines of ten processes queue for one key, and each goes to the end of the queue after its
+// turn. The process of the question queues too: its release starts a queue, and its next turn stops
+// it. No rival: the long queue is compared with the short one.
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -50,13 +50,13 @@ void host_waiters(const Opener& open, const std::array<Queue, 2>& queues,
   }
 }
 
-// A queue that stands still but for its rounds.
+// A queue that stands still except during its rounds.
 class Running {
  public:
   Running(const Opener& open, const Queue& queue, std::vector<stored::Child>& children,
           std::size_t index)
       : queue_(queue), space_(open(queue.name)), hold_(space_.lock(book)) {
-    // One process after the other: neighbours in the line are not of the same one.
+    // One process after the other, so that neighbours in the queue belong to different processes.
     for (std::size_t i = 0; i < queue.waiters; ++i) {
       children[i % children.size()].ask({static_cast<double>(index)});
     }
@@ -65,7 +65,7 @@ class Running {
     }
   }
 
-  // Nanoseconds a hand-off.
+  // Nanoseconds per hand-off.
   double round(std::size_t handoffs) {
     const std::uint64_t before = queue_.taken->load();
     const double start = stored::now();
@@ -105,7 +105,7 @@ void ask_on(Report& report, const Opener& open) {
   race.run(7);
   report.compare(std::to_string(many) + " waiting", {"", stored::a_second(race[of_many]), "/s"},
                  {"10 waiting", stored::a_second(race[of_few]), "/s"}, at_least(0.8));
-  for (stored::Child& child : children) child.kill();  // Before our own space lets the lines run.
+  for (stored::Child& child : children) child.kill();  // Before our own space starts the queues.
 }
 
 }  // namespace

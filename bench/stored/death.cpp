@@ -1,5 +1,5 @@
-// Beside it, without a bar: the same with flock(2), which shows how long the kernel takes to end a
-// process of that size.
+// Compared, without a bar, with flock(2), which shows how long the kernel takes to end a process of
+// that size.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -38,7 +38,7 @@ constexpr std::array sizes = {
     Size{.name = "1 GB", .bytes = 1024 * megabyte, .rounds = 5},
 };
 
-// Takes the lock at each command, and answers with the time of the grant.
+// Acquires the lock at each command, and answers with the time of the grant.
 Child waiter_of(Kind kind, const Meeting& meeting, std::size_t core) {
   return {core, [=](const Line& line) {
             const std::unique_ptr<Lock> lock = make_lock(kind, meeting, 0);
@@ -62,7 +62,8 @@ Child holder_of(Kind kind, const Meeting& meeting, std::size_t core, std::size_t
           }};
 }
 
-// One kind of lock: who waits for it, round after round, and who is killed holding it.
+// One kind of lock: a process that waits for it, round after round, and one that is killed while it
+// holds it.
 class Arena {
  public:
   Arena(Kind kind, const Placement& placement, std::size_t bytes)

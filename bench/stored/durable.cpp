@@ -1,5 +1,5 @@
-// What durable transactions of a process cost, one at a time and many at once, beside a bare loop
-// of synced transactions; and what its puts cost its own locks.
+// The cost of durable transactions of a process, one at a time and many at once, compared with a
+// bare loop of synced transactions; and the cost of its puts for its own locks.
 #include <sqlite3.h>
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// durable.hpp: work on a store beside which something else is measured, and the other way round.
+// durable.hpp: work on a store during which something else is measured, and the other way round.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@
 
 namespace tenure::bench::stored {
 
-// Nanoseconds of a lock and its release, `count` times; before each, if so, a put of another key of
-// the same process, which is not timed.
+// Nanoseconds of a lock and its release, `count` times; before each, if requested, a put of another
+// key by the same process, which is not timed.
 [[nodiscard]] inline double pair_ns(const Space& space, Store* puts, std::size_t count) {
   std::chrono::steady_clock::duration time{};
   for (std::size_t i = 0; i < count; ++i) {
@@ -35,10 +35,10 @@ namespace tenure::bench::stored {
   return static_cast<double>(std::chrono::nanoseconds{time}.count()) / static_cast<double>(count);
 }
 
-// In turn, by all contestants.
+// Alternates between all contestants.
 inline constexpr std::uint64_t durable_rows = 4096;
 
-// Durable puts of single rows, so many under way at a time: each callback begins the next.
+// Durable puts of single rows, so many under way at a time: each callback starts the next.
 class Durable {
  public:
   Durable(Store& store, std::size_t depth) : store_(store), depth_(depth) {}

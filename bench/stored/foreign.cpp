@@ -1,4 +1,4 @@
-// No rival: the same lock beside what another process holds, next to the same without.
+// No rival: the same lock with and without tickets of another process.
 #include <array>
 #include <chrono>
 #include <cstddef>

@@ -1,5 +1,5 @@
-// No rival: the same lock beside many groups that others hold on other paths, next to the same
-// beside one.
+// No rival: the same lock beside many groups that other processes hold on other paths, compared
+// with one group.
 #include "bench/stored/groups.hpp"
 
 #include <array>

@@ -12,7 +12,7 @@
 
 namespace tenure::bench::stored {
 
-// `open` opens the space of that name, each time with a session of its own.
+// `open` opens the space of that name, each time with a new session.
 void compare_groups(Report& report, const std::function<Space(const std::string& name)>& open,
                     std::chrono::microseconds round_time, std::size_t rounds);
 

@@ -1,7 +1,7 @@
-// Two processes pass a lock to and fro. Whoever has it lets go only when the other one waits and
-// sleeps; the time is from there until that one has it. Control: passing a baton with a futex, with
-// one bare write transaction before it and one bare read transaction behind it, between the same
-// two cores.
+// Two processes pass a lock back and forth. The holder releases only when the other one waits and
+// sleeps; the time is from the release to the grant. Control: passing a baton with a futex, with
+// one bare write transaction before and one bare read transaction after it, between the same two
+// cores.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -23,14 +23,15 @@ namespace tenure::bench::stored {
 namespace {
 
 constexpr std::size_t rounds = 100;
-// After the other one has said that it is about to wait: its lock call must have gone to sleep.
+// After the other process has announced that it is about to wait: its lock call must be asleep by
+// then.
 constexpr std::chrono::microseconds dwell{500};
-// For one that looks every 100 ms: all moments in between, in an order that has no pattern.
+// For a lock that is polled every 100 ms: all moments in between, in an order without a pattern.
 std::chrono::microseconds polling_dwell(std::uint32_t turn) {
   return std::chrono::microseconds{turn * 61'803 % 100'000};
 }
 
-// Seen by both sides. Side 0 begins, and each has `turns` turns.
+// Shared by both sides. Side 0 begins, and each has `turns` turns.
 struct Board {
   std::array<Signal, 2> asking;  // The turn that a side is about to wait for.
   Signal grants;
@@ -61,13 +62,14 @@ Words play(Lock& lock, Kind kind, Board& board, std::uint32_t side, std::uint32_
     }
     board.released.store(now());
     lock.release();
-    // A lock that lets others pass (flock) would give it back to the one that just let go.
+    // A lock that lets others overtake (flock) would grant it again to the process that has just
+    // released it.
     if (!last) board.grants.wait_at_least(mine + 1);
   }
   return times;
 }
 
-// Two processes that have all the locks. The words of a command: the kind, how many turns.
+// Two processes that have all locks. The words of a command: the kind, the number of turns.
 class Players {
  public:
   explicit Players(const Placement& placement) {
@@ -90,7 +92,7 @@ class Players {
     }
   }
 
-  // One side after the other: who makes a database is not who finds one.
+  // One side after the other: the first creates the database, the second finds it.
   void open(Kind kind) {
     for (Child& child : children_) child.ask({static_cast<double>(kind), 0});
   }

@@ -1,5 +1,5 @@
-// No rival: what a process does that waits for a lock is to be next to nothing. Counted by the
-// kernel, over all threads of a process.
+// No rival: a process that waits for a lock should do next to nothing. The kernel counts, over all
+// threads of a process.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -36,7 +36,7 @@ double switches_of(pid_t process) {
   return sum;
 }
 
-// Opens the space, asks for the key if it is told to, and waits for its end.
+// Opens the space, requests the key if told to, and waits for its end.
 Child process_in(const std::filesystem::path& file, std::size_t core, bool asks) {
   return {core, [=](const Line& line) {
             const Space space = open_file(file);

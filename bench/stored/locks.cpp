@@ -42,8 +42,8 @@ class Futex : public Lock {
   std::uint32_t side_;
 };
 
-// The two sides write in turn, as two who release in turn do: each finds pages that the other one
-// has changed.
+// The two sides write alternately, like two processes that release in turn: each finds pages that
+// the other one has changed.
 class Control : public Lock {
  public:
   Control(const Meeting& meeting, std::uint32_t side)

@@ -1,7 +1,7 @@
 // locks.hpp: locks that two processes can take in turn, ours and others, behind one interface.
 //
-// A Lock is made in the process that uses it, after the fork. Those that two processes make of the
-// same kind and Meeting are the same lock.
+// A Lock is created in the process that uses it, after the fork. Two processes that use the same
+// kind and Meeting share one lock.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,16 @@ class Lock {
 
 enum class Kind : std::uint8_t {
   ours,
-  control,  // The least that can be: one write transaction and a futex; one read transaction.
+  control,  // The minimum: one write transaction and a futex; one read transaction.
   futex,    // The futex alone. Neither of these two is a lock: they pass a baton between two sides.
   flock,    // flock(2) on a file, as flock(1) does.
-  polling,  // A queue in SQLite that is looked at every 100 ms.
+  polling,  // A queue in SQLite that is polled every 100 ms.
 };
 inline constexpr std::size_t kinds = 5;
 
-// Made before the fork.
+// Created before the fork.
 struct Meeting {
-  std::filesystem::path file;  // The start of the names of all files.
+  std::filesystem::path file;  // The common prefix of all file names.
   Signal* baton = nullptr;  // In shared memory. Whose turn it is, 0 or 1; none but control, futex.
 };
 

@@ -14,7 +14,7 @@ namespace tenure::bench::stored {
   return open("sqlite:" + file.string());
 }
 
-// release() and not the destructor: that one leaves the work to another thread.
+// release() and not the destructor, which leaves the work to another thread.
 inline void lock_and_release(const Space& space, const Request& request) {
   Hold hold = space.lock(request);
   hold.release();

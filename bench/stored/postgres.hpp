@@ -35,7 +35,7 @@ class Postgres {
   };
 
   enum class Disk : std::uint8_t { ignored, synced };
-  // Null where the server is not installed. Throws std::runtime_error where it does not start.
+  // Null if the server is not installed. Throws std::runtime_error if it does not start.
   [[nodiscard]] static std::unique_ptr<Postgres> start(Disk disk = Disk::ignored);
 
   [[nodiscard]] Session over_tcp(int key = 1) const { return {"127.0.0.1", server_.port(), key}; }

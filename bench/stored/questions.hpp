@@ -14,7 +14,7 @@ namespace tenure::bench::stored {
 
 void ask_uncontended(Report& report);
 void ask_handoff(Report& report);
-// Its own process opens a space, and must not fork afterwards: so each placement has a process.
+// The process opens a space, and must not fork afterwards: so each placement has its own process.
 void ask_waiters_on_one_core(Report& report);
 void ask_waiters_on_two_cores(Report& report);
 void ask_foreign(Report& report);
@@ -25,8 +25,8 @@ void ask_idle(Report& report);
 void ask_puts(Report& report);
 void ask_durable(Report& report);
 
-// Where processes run. Waking a core that sleeps costs more than most of what is measured, so every
-// question about several processes is asked in both.
+// Where processes run. Waking a sleeping core costs more than most of what is measured, so every
+// question about several processes is asked in both placements.
 struct Placement {
   std::string_view name;
   std::size_t cores;
@@ -38,7 +38,7 @@ struct Placement {
 inline constexpr std::array placements = {Placement{.name = "one core", .cores = 1},
                                           Placement{.name = "two cores", .cores = 2}};
 
-// Those that this machine has. Call it before anything is pinned.
+// The placements that this machine has. Call it before anything is pinned.
 [[nodiscard]] inline std::span<const Placement> possible_placements(Report& report) {
   if (cores() >= 2) return placements;
   report.note("two cores: not measured, there is one only");

@@ -1,5 +1,5 @@
-// redis.hpp: the lock that Redis documents: SET NX PX, and a script that deletes what is still
-// ours.
+// redis.hpp: the lock that Redis documents: SET NX PX, and a script that deletes the key if it is
+// still ours.
 #pragma once
 
 #include <sys/types.h>
@@ -15,7 +15,7 @@ namespace tenure::bench::stored {
 
 class Redis {
  public:
-  // Null where the server is not installed. Throws std::runtime_error where it does not start.
+  // Null if the server is not installed. Throws std::runtime_error if it does not start.
   [[nodiscard]] static std::unique_ptr<Redis> start();
 
   void lock();

@@ -1,7 +1,7 @@
 // sqlite.hpp: bare SQLite, as one would write it by hand: WAL, synchronous=NORMAL, prepared
-// statements. What our space must do at least is measured with it.
+// statements. The minimum for a space is measured with it.
 //
-// Thread safety: none. Not to be taken through a fork.
+// Thread safety: none. Must not be used across a fork.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class Statement {
   Statement(sqlite3* database, std::string_view text);
   Statement& bind(int place, std::string_view value);  // The value must outlive run().
   Statement& bind(int place, std::int64_t value);
-  // The first column of the first row, 0 where there is none; all rows are read.
+  // The first column of the first row, 0 if there is none; reads all rows.
   std::int64_t run();
 
  private:
@@ -41,8 +41,8 @@ class Database {
   std::unique_ptr<sqlite3, Close> database_;
 };
 
-// A table of tickets, and the least that is written and read in it. Waits for other processes with
-// SQLite's own busy handler.
+// A table of tickets, and the minimum that is written and read in it. Waits for other processes
+// with SQLite's busy handler.
 class Tickets {
  public:
   explicit Tickets(const std::filesystem::path& file);
@@ -61,7 +61,7 @@ class Tickets {
   Statement read_;
 };
 
-// A lock as it is often written: a row in a queue, and a look every 100 ms whether it is the first.
+// A lock as it is often written: a row in a queue, polled every 100 ms.
 class PollingQueue {
  public:
   explicit PollingQueue(const std::filesystem::path& file);

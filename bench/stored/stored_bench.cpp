@@ -10,8 +10,8 @@ namespace {
 
 using tenure::bench::Report;
 
-// What a disk is worth depends on the file system, so each question says which one it had. One that
-// hangs, because a process waits for a grant that never comes, is ended.
+// Figures depend on the disk and the file system, so each question says which one it used. A
+// question that hangs, because a process waits for a grant that never comes, is ended.
 template <void (*ask)(Report&)>
 void on_disk(Report& report) {
   using namespace tenure::bench::stored;

@@ -34,7 +34,7 @@ long kind_of(const fs::path& path) {
 
 bool in_memory(long kind) { return kind == TMPFS_MAGIC || kind == RAMFS_MAGIC; }
 
-// Whether the user of a server gets there.
+// Whether the user that runs a server can reach the directory.
 bool open_to_others(const fs::path& place) {
   fs::path part;
   for (const fs::path& name : fs::absolute(place)) {
@@ -46,8 +46,8 @@ bool open_to_others(const fs::path& place) {
   return true;
 }
 
-// A temporary directory, also because the path of a Unix socket is short. In memory, or out of the
-// reach of others, only where there is nothing else.
+// A temporary directory, also because the path of a Unix socket must be short. One in memory, or
+// unreachable for other users, only if there is nothing else.
 fs::path make_directory() {
   const char* const wanted = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe)
   const std::array<fs::path, 3> places = {wanted == nullptr ? "" : wanted, "/tmp", "/var/tmp"};
@@ -72,7 +72,7 @@ sigset_t signals() {
   return set;
 }
 
-// The status of the program; processes that it left to us are reaped on the way.
+// Returns the status of the program; reaps processes that it left to us.
 int wait_for(pid_t program, const sigset_t& set) {
   int interrupted = 0;
   for (;;) {
@@ -95,7 +95,7 @@ void kill_children() {
   for (pid_t child = 0; children >> child;) ::kill(child, SIGKILL);
 }
 
-// Servers end by themselves; what has not done so after a while is made to.
+// Servers end by themselves; those that have not after a while are killed.
 void reap_the_rest() {
   using namespace std::chrono_literals;
   const auto start = std::chrono::steady_clock::now();
@@ -152,7 +152,7 @@ std::string scratch_kind() {
 
 fs::path scratch_path(std::string_view name) {
   static int given = 0;
-  // The process number: each question counts for itself.
+  // With the process id: each question counts for itself.
   return directory /
          (std::to_string(::getpid()) + "-" + std::to_string(++given) + "-" + std::string{name});
 }

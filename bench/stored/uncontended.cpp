@@ -1,5 +1,5 @@
-// Rivals: the two write transactions that a lock and a release are at least; Redis and PostgreSQL,
-// whose clients ask a server. Theirs is pinned to the client's core or to another one.
+// Rivals: the two write transactions that a lock and a release need at least; Redis and PostgreSQL,
+// whose clients ask a server, which is pinned to the client's core or to another one.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +36,7 @@ Race::Work repeat(Step step) {
 struct Remote {
   std::string_view name;
   const Placement& placement;
-  double times;  // As many a second as the rival, at least.
+  double times;  // At least so many times the rate of the rival.
   std::size_t contestant;
 };
 
@@ -89,7 +89,7 @@ std::vector<Remote> add_remotes(Race& race, Servers& servers, std::span<const Pl
   return remotes;
 }
 
-// What there is without a server: ours in three ways, and the least that it can be.
+// Contestants without a server: ours in three ways, and the minimum.
 struct Locals {
   Tickets tickets{scratch_path("bare")};
   Space space = open_file(scratch_path("ours"));
@@ -113,7 +113,7 @@ struct Locals {
   }
 };
 
-// Rounds so short that most of them have no checkpoint in them: what the disk adds is left out.
+// Rounds so short that most of them contain no checkpoint: this leaves out the cost of the disk.
 void between_checkpoints(Report& report, Locals& locals) {
   Race race{report.effort()};
   const auto ours = race.add(locals.ours());

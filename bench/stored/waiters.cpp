@@ -1,8 +1,8 @@
-// Coroutines of many processes stand in line for one key, and each goes to its end after its turn.
-// The question's own process stands in line too: it lets a line run by letting go, and has stopped
-// it when its turn comes again. No rival: the long line next to the short one. Beside it, without a
-// bar, the same with a thread for each, and what threads cost that only wake each other: each of a
-// thousand finds a colder cache.
+// Coroutines of many processes queue for one key, and each goes to the end of the queue after its
+// turn. The process of the question queues too: its release starts a queue, and its next turn stops
+// it. No rival: the long queue is compared with the short one. Also shown, without a bar: the same
+// with one thread per waiter, and the cost of threads that only wake each other: each of a thousand
+// finds a colder cache.
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,14 +28,14 @@ namespace tenure::bench::stored {
 namespace {
 
 constexpr std::size_t rounds = 15;
-// Of the long line, in a round: the first finds what the others have left in the caches.
+// Hand-offs of the long queue in a round: the first one finds what the others left in the caches.
 constexpr std::size_t laps = 5;
 constexpr std::size_t most_waiters = 1'000;
 
-// In memory that all processes share. Seat 0 is that of the question's process.
+// In memory that all processes share. Seat 0 belongs to the process of the question.
 struct Board {
   std::atomic<std::uint64_t> taken = 0;
-  std::array<Signal, most_waiters + 1> seats;  // Of those who only wake each other.
+  std::array<Signal, most_waiters + 1> seats;  // For threads that only wake each other.
 };
 
 struct Queue {
@@ -93,16 +93,16 @@ void host_waiters(const std::array<Queue, 4>& queues, const Line& line) {
     }
     line.send({});
   }
-  ::pause();  // The threads use what is here; a signal ends all of them.
+  ::pause();  // The threads use objects of this frame; a signal ends all of them.
 }
 
-// A queue that stands still but for its rounds.
+// A queue that stands still except during its rounds.
 class Running {
  public:
   Running(const Queue& queue, std::vector<Child>& children, std::size_t index,
           std::initializer_list<Sort> sorts)
       : queue_(queue), space_(open_file(queue.file)), hold_(space_.lock(book)) {
-    // One process after the other: neighbours in the line are not of the same one.
+    // One process after the other, so that neighbours in the queue belong to different processes.
     for (std::size_t i = 0; i < queue.waiters; ++i) {
       for (const Sort sort : sorts) {
         children[i % children.size()].ask(
@@ -114,7 +114,7 @@ class Running {
     }
   }
 
-  // Nanoseconds a hand-off.
+  // Nanoseconds per hand-off.
   double round(std::size_t handoffs) {
     const std::uint64_t before = queue_.board->taken.load();
     const double start = now();
@@ -183,7 +183,7 @@ void ask_in(Report& report, const Placement& placement) {
                  {"10 threads", a_second(race[few_by_threads]), "/s"});
   report.compare(placement.line("1,000 bare futexes"), {"", a_second(race[bare_many]), "/s"},
                  {"10", a_second(race[bare_few]), "/s"});
-  for (Child& child : children) child.kill();  // Before our own space lets the lines run.
+  for (Child& child : children) child.kill();  // Before our own space starts the queues.
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Rival: the two bare transactions, with SQLite's own busy handler between the processes. No bars:
-// the total is the machine's, and how long one waits is the handler's luck.
+// Rival: the two bare transactions, with SQLite's busy handler between the processes. No bars: the
+// total depends on the machine, and the wait on the luck of the handler.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -30,10 +30,11 @@ struct Files {
 
 struct Figures {
   double operations = 0;
-  double worst = 0;  // Nanoseconds that the slowest one took.
+  double worst = 0;  // Nanoseconds of the slowest one.
 };
 
-// From `start` to `end`; one that was begun in time counts for the worst, however long it took.
+// From `start` to `end`; an operation that began in time counts for the worst, however long it
+// took.
 template <class Step>
 Figures write(Step step, double start, double end) {
   Figures figures;
@@ -82,7 +83,7 @@ class Writers {
 
   // Nanoseconds an operation of all together.
   double round(Writer who) {
-    const double start = now() + 5e6;  // All have heard by then.
+    const double start = now() + 5e6;  // All have received the command by then.
     for (Child& child : children_) child.tell({static_cast<double>(who), start, start + time_});
     double sum = 0;
     double least = time_;
@@ -99,7 +100,7 @@ class Writers {
   }
 
   [[nodiscard]] double worst_ms(Writer who) const { return worst_[who] / 1e6; }
-  // Of the process that got least in a round, as a part of the mean.
+  // Of the process with the fewest operations in a round, as a fraction of the mean.
   [[nodiscard]] double least_share(Writer who) const { return least_share_[who]; }
 
  private:

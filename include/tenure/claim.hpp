@@ -1,4 +1,4 @@
-// claim.hpp: how a path is asked for (Mode), and both together (Claim).
+// claim.hpp: how a path is locked (Mode), and path and mode together (Claim).
 //
 //   mode a \ mode b   | exclusive | group g            | another group
 //   ------------------+-----------+--------------------+--------------
@@ -6,8 +6,8 @@
 //   group g           | excludes  | together, up to    | excludes
 //                     |           | the limit, if any  |
 //
-// `shared` is the group that everybody knows; `permits(n)` is the group "permits" with at most n
-// members at a time on its path: a semaphore.
+// `shared` is the group "shared"; `permits(n)` is the group "permits" with at most n members at a
+// time on its path: a semaphore.
 //
 // Thread safety: values.
 #pragma once
@@ -28,13 +28,13 @@ namespace tenure {
 class Mode {
  public:
   static constexpr std::size_t max_name = 256;
-  // exclusive and shared are told apart without looking at a name.
+  // exclusive and shared are distinguished without comparing names.
   enum class Kind : std::uint8_t { exclusive, shared, named };
 
   constexpr Mode() noexcept = default;  // Exclusive.
   [[nodiscard]] static constexpr Mode exclusive() noexcept { return Mode{}; }
   [[nodiscard]] static constexpr Mode shared() { return Mode{"shared", 0}; }
-  // Any bytes make a name, but there must be some. A limit of 0 is a BadRequest: it admits nobody.
+  // A name is one or more bytes of any value. Throws BadRequest for an empty name or a limit of 0.
   [[nodiscard]] static constexpr Mode group(std::string_view name) { return Mode{name, 0}; }
   [[nodiscard]] static constexpr Mode group(std::string_view name, std::uint32_t limit) {
     if (limit == 0) throw BadRequest("a limit of 0 would admit no holder: use at least 1");

@@ -1,9 +1,9 @@
 // error.hpp: what Tenure throws. Every message says what happened, where, and what to do.
 //
-// Expected outcomes (a lock that was not free, text that does not parse) are values, not thrown.
-// What is thrown derives from tenure::Error, so one handler is enough for those who do not care
-// which it was. Bugs of the caller that types cannot exclude (an empty request) throw too: they
-// change nothing.
+// Expected outcomes (a lock that was not free, text that does not parse) are values, not
+// exceptions. All exceptions derive from tenure::Error, so one handler is enough for a caller that
+// does not distinguish them. Errors of the caller that types cannot exclude (an empty request)
+// throw too, and change nothing.
 #pragma once
 
 #include <stdexcept>
@@ -15,28 +15,28 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The arguments of the call can't be met, whatever the others do: an empty request, the same path
-// twice, a path that is too long, a downgrade that would ask for more.
+// The arguments of the call are invalid, whatever other processes do: an empty request, the same
+// path twice, a path that is too long, a downgrade that would ask for more.
 class BadRequest : public Error {
  public:
   using Error::Error;
 };
 
-// The request would never be granted: its owner holds what it would wait for. The message prints
-// the cycle. Nothing was left behind.
+// The request would never be granted: it would wait for a ticket that its own owner keeps from
+// being released. The message prints the cycle. No ticket was left behind.
 class Deadlock : public Error {
  public:
   using Error::Error;
 };
 
 // A live claim on the same path and group has another limit. The message names both limits and both
-// owners. Nothing was left behind.
+// owners. No ticket was left behind.
 class LimitMismatch : public Error {
  public:
   using Error::Error;
 };
 
-// The space was destroyed while the request waited. Nothing was left behind.
+// The space was destroyed while the request waited. No ticket was left behind.
 class Closed : public Error {
  public:
   using Error::Error;
@@ -48,8 +48,8 @@ class Evicted : public Error {
   using Error::Error;
 };
 
-// The store holds this process for dead, or was replaced: nothing that it held or waited for counts
-// any more. Open the space again.
+// The store considers this process dead, or was replaced: all of its holds and waits have ended.
+// Open the space again.
 class SessionLost : public Error {
  public:
   using Error::Error;

@@ -1,11 +1,12 @@
-// fence.hpp: what a resource of your own keeps, so that a holder who has lost its lock without
-// noticing can't write to it any more.
+// fence.hpp: a value that your own resource stores, so that a holder that has lost its lock without
+// noticing can't write to the resource any more.
 //
 //   if (!fence.admit(hold.token(), Mode::exclusive())) return refused;  // And save fence.text().
 //
-// A token is refused when the fence has seen a larger one in a mode that excludes its own: that one
-// was granted later, so the smaller one's lock had been given back or taken away by then. What does
-// not exclude each other passes in any order, and a holder passes as often as it likes.
+// A token is refused if the fence has seen a larger one in a mode that excludes its own: the larger
+// one was granted later, so the lock of the smaller one had been released or taken away by then.
+// Tokens whose modes do not exclude each other pass in any order, and a holder passes any number of
+// times.
 //
 //   seen \ asks   | exclusive, smaller | group g, smaller
 //   --------------+--------------------+-----------------
@@ -13,13 +14,13 @@
 //   group g       | refused            | passes
 //   another group | refused            | refused
 //
-// What it can't do: the members of one group do not exclude each other, so a lost member of a
-// limited group (`permits(n)`) passes although another has its place by now. There only
-// Hold::guard() in the store's own transaction fences.
+// Limits. The members of one group do not exclude each other, so a member of a limited group
+// (`permits(n)`) that has lost its lock passes although another member has replaced it. For such
+// groups, use Hold::guard() in a transaction of the store.
 //
 // Invariants
-//   1. It has seen nothing that it refused: a refusal leaves it unchanged.
-//   2. What is refused stays refused.
+//   1. A refusal leaves the fence unchanged.
+//   2. A token that was refused is refused again.
 //   3. A text has one fence and a fence one text, of one line.
 //
 // Thread safety: a value. Ask, write and save under one lock of the resource's own.
@@ -44,15 +45,15 @@ class Fence {
   // "tenure-fence/1 12 45 30 shared": version, highest exclusive token, highest token of any group,
   // highest of all other groups, and the name of the one that has it, escaped as in a path.
   [[nodiscard]] std::string text() const;
-  // Takes what text() gives and nothing else; otherwise says what is wrong.
+  // Parses what text() returns; for any other text, the error says what is wrong.
   [[nodiscard]] static std::expected<Fence, std::string> parse(std::string_view text);
 
   friend bool operator==(const Fence&, const Fence&) = default;
 
  private:
-  // Three numbers and one name are enough, however many groups there are: who asks belongs to the
-  // group that has the highest token, or to one of those that must not be below it. No number is
-  // ever larger for a group than group_, so which group has other_ does not matter.
+  // Three numbers and one name are enough, however many groups there are: a token belongs to the
+  // group that has the highest token, or to a group that must not be below it. No group has a token
+  // above group_, so it does not matter which group has other_.
   Token exclusive_;
   Token group_;
   Token other_;

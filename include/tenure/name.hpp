@@ -3,7 +3,7 @@
 //   inline const tenure::Name book{"book"}, chapter{"chapter"};  // at namespace scope, in a header
 //
 //   book, book()             book                every book
-//   book(3)                  book/3              one segment an argument, as Path::of has them
+//   book(3)                  book/3              one segment per argument, as in Path::of
 //   book(3, "x")             book/3/x
 //   book(3) / chapter(7)     book/3/chapter/7
 //   book.shared()            book:shared         a claim; a bare name is an exclusive one

@@ -1,14 +1,15 @@
-// path.hpp: what is asked for: segments from a root downwards, each of any bytes.
+// path.hpp: what is locked: a sequence of segments from the root downwards, each of any bytes.
 //
 //   Path::of("book", 3)          book/3            two segments
 //   Path::of("a/b")              a%2Fb             one segment that contains a slash
 //   Path{}                       /                 the root: the whole space
 //   Path::parse("book/3")        the same as Path::of("book", 3)
 //
-// Text form. Segments joined by '/'; the root is "/"; an empty segment is "". Printable characters
-// (valid UTF-8) stand for themselves, except '/', '%', '"', space and characters that cannot be
-// seen or that turn the direction of text; those, and bytes that are not UTF-8, are %XX in upper
-// case. parse() takes this form and no other, so two texts are equal exactly when the paths are.
+// Text form. Segments are joined by '/'; the root is "/"; an empty segment is "". Printable
+// characters (valid UTF-8) stand for themselves, except '/', '%', '"', space, invisible characters
+// and characters that change the direction of text. Those, and bytes that are not UTF-8, are
+// written %XX in upper case. parse() accepts only this form, so two texts are equal exactly when
+// the paths are.
 //
 // Layout. Bytes are each segment's length (LEB128) and then its content, so a path's bytes are a
 // prefix of another's exactly when it covers the other: no segment can imitate a boundary. Up to
@@ -41,7 +42,7 @@ namespace tenure {
 class Path;
 struct Claim;
 
-// Where and why a text is no path.
+// Where and why a text is not a path.
 struct PathError {
   std::size_t at = 0;    // Offset of the first byte that is wrong.
   std::string_view why;  // What is wrong there, and what to write instead.
@@ -68,7 +69,7 @@ class Path {
   constexpr Path& operator=(Path&& other) noexcept;
   constexpr ~Path() { delete[] heap_; }
 
-  // One segment an argument: integers in decimal, enums as their number, strings of any bytes,
+  // One segment per argument: integers in decimal, enums as their number, strings of any bytes,
   // Uuid, file system paths (normalized as text, without a trailing slash), and AppendsToPath.
   template <class... Args>
   [[nodiscard]] static constexpr Path of(const Args&... args);
@@ -76,7 +77,7 @@ class Path {
   [[nodiscard]] static std::expected<Path, PathError> parse(std::string_view text);
   [[nodiscard]] std::string text() const;
 
-  // Throws BadRequest when the path would pass max_depth or max_bytes; it is then unchanged.
+  // Throws BadRequest if the path would exceed max_depth or max_bytes; the path is then unchanged.
   constexpr Path& append(std::string_view segment);
   template <class Arg>
   constexpr Path& append_value(const Arg& arg);
@@ -99,8 +100,8 @@ class Path {
   [[nodiscard]] Claim group(std::string_view name, std::uint32_t limit) const;
   [[nodiscard]] Claim permits(std::uint32_t limit) const;
 
-  // For tables: the layout above, its hash, and the hash of the first two segments, by which
-  // tables are split so that siblings below one name do not meet.
+  // For tables: the layout above, its hash, and the hash of the first two segments. Tables are
+  // split by the latter, so that siblings below one name are in different parts.
   [[nodiscard]] constexpr std::string_view bytes() const noexcept { return {data(), size_}; }
   [[nodiscard]] constexpr std::uint64_t hash() const noexcept { return hash_; }
   [[nodiscard]] constexpr std::uint32_t route() const noexcept { return route_; }
@@ -108,7 +109,7 @@ class Path {
   friend constexpr bool operator==(const Path& a, const Path& b) noexcept {
     return a.hash_ == b.hash_ && a.size_ == b.size_ && same_bytes(a.data(), b.data(), a.size_);
   }
-  // Segment by segment, so that a path comes right before what is below it.
+  // Segment by segment, so that a path sorts directly before the paths below it.
   friend constexpr std::strong_ordering operator<=>(const Path& a, const Path& b) noexcept;
   friend constexpr Path operator/(Path a, const Path& b);
   friend std::ostream& operator<<(std::ostream& out, const Path& path);
@@ -123,7 +124,7 @@ class Path {
   static constexpr std::size_t stored_size(std::string_view segment) noexcept {
     return segment.size() + (segment.size() < 0x80U ? 1U : 2U);
   }
-  // Whether the bytes of one more segment fit; max_depth is not looked at.
+  // Whether the bytes of one more segment fit; ignores max_depth.
   [[nodiscard]] constexpr bool has_room_for(std::string_view segment) const noexcept {
     return segment.size() <= max_bytes && size_ + stored_size(segment) <= max_bytes;
   }
@@ -195,8 +196,9 @@ constexpr bool Path::same_bytes(const char* a, const char* b, std::size_t size) 
   }
 }
 
-// Multiply and fold, eight bytes at a time. The length goes in first, so that segments can't trade
-// bytes. Not keyed: tables compare paths in full, so a collision costs time and nothing else.
+// Multiply and fold, eight bytes at a time. The length is hashed first, so that moving a byte from
+// one segment to the next changes the hash. Not keyed: tables compare paths in full, so a collision
+// costs only time.
 constexpr std::uint64_t Path::mix(std::uint64_t hash, std::string_view segment) noexcept {
   __extension__ using Wide = unsigned __int128;
   constexpr auto fold = [](std::uint64_t a, std::uint64_t b) {
@@ -248,8 +250,8 @@ constexpr Path& Path::operator=(Path&& other) noexcept {
   return *this;
 }
 
-// Makes room for `extra` bytes behind the present ones and returns where they go. The caller
-// deletes `outgrown` once it has copied them: they may be in there.
+// Makes room for `extra` more bytes at the end and returns a pointer to it. The caller deletes
+// `outgrown` after it has copied the new bytes, which may be in there.
 constexpr char* Path::grow(std::size_t extra, char*& outgrown) {
   const std::size_t needed = size_ + extra;
   if (needed <= inline_bytes) return inline_.data() + size_;

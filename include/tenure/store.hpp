@@ -1,4 +1,4 @@
-// store.hpp: the one primitive that everything durable stands on: ordered keys, an atomic apply, a
+// store.hpp: the primitive that everything durable is built on: ordered keys, an atomic apply, a
 // watch, a session, a clock.
 //
 //   auto store = tenure::store("sqlite:app.db");
@@ -8,19 +8,18 @@
 //   txn.reads.push_back(Range::prefix("gr"));
 //   Outcome outcome = store->apply(txn);
 //
-// Keys and values are bytes. Keys that begin with a byte below 0x20 are Tenure's own
-// (detail/reserved_keys.hpp); all others are yours, and Hold::guard() puts the lock's own condition
-// into your transaction.
+// Keys and values are bytes. Keys that begin with a byte below 0x20 are reserved for Tenure
+// (detail/reserved_keys.hpp); all others are yours. Hold::guard() puts the condition "this lock is
+// still held" into your transaction.
 //
-// Invariants, of every store (src/store/conformance.hpp tests them)
-//   1. An apply is one atomic step: all guards are judged, all writes made, all reads taken at one
-//      moment. Reads see the writes. Where a guard fails nothing is written, and the reads are
-//      taken all the same.
-//   2. Every apply that commits writes has a revision of its own, larger than any before it, power
-//      loss included. No revision is ever given twice.
-//   3. A watch never misses: what happens after `after` is told, though perhaps more than once or
-//      for no reason.
-//   4. A session that is dead stays dead.
+// Invariants of every store (src/store/conformance.hpp tests them)
+//   1. An apply is one atomic step: all guards, writes and reads happen at one moment. Reads see
+//      the writes. If a guard fails, nothing is written, but the reads are made.
+//   2. Every apply that commits writes has its own revision, larger than any before, even after
+//      power loss. No revision is used twice.
+//   3. A watch never misses a change after `after`; it may be notified more than once, or without a
+//      reason.
+//   4. A dead session stays dead.
 //
 // Thread safety: all calls, from any thread, at once.
 #pragma once
@@ -44,34 +43,35 @@
 
 namespace tenure {
 
-// What the store's clock shows. It runs evenly while the store lives, whatever is done to the
-// machine's wall clock, and was near wall time when the store's epoch began.
+// A reading of the store's clock. The clock runs evenly while the store exists, even if the
+// machine's wall clock is set, and was near wall time when the store's epoch began.
 using Instant = std::chrono::sys_time<std::chrono::nanoseconds>;
 
 struct Revision {
   std::uint64_t value = 0;  // Zero: before everything.
   friend constexpr auto operator<=>(const Revision&, const Revision&) = default;
 };
-// In Range::before: the revision of the apply that the range is read in; all stamps are before it
-// when that wrote nothing.
+// In Range::before: the revision of the apply that reads the range. If that apply writes nothing,
+// every stamp is before it.
 inline constexpr Revision this_apply{std::numeric_limits<std::uint64_t>::max()};
 
 struct Entry {
   std::string key;
   std::string value;
-  Revision created;  // By the apply that made the key,
-  Revision changed;  // and by the one that last put a value; they begin equal.
+  Revision created;  // The apply that created the key,
+  Revision changed;  // and the one that last put a value; equal at first.
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 
-// Keys from `from` on, and before `to`.
+// The keys k with from <= k < to.
 struct Range {
   std::string from;
   std::string to;           // Empty: to the end.
-  std::uint32_t limit = 0;  // At most so many entries; 0: all.
-  std::uint32_t skip = 0;   // So many are passed over first.
-  bool reverse = false;     // From the last one backwards.
-  // Only keys whose stamp_of() is smaller, so a key too short for a stamp always counts; zero: all.
+  std::uint32_t limit = 0;  // The maximum number of entries; 0: all.
+  std::uint32_t skip = 0;   // How many entries to skip first.
+  bool reverse = false;     // Begins with the last entry.
+  // Only keys whose stamp_of() is smaller. A key too short for a stamp always counts. Zero: all
+  // keys.
   Revision before{};
 
   [[nodiscard]] static Range key(std::string key);
@@ -81,34 +81,34 @@ struct Range {
   [[nodiscard]] bool holds(std::string_view key) const noexcept;
 };
 
-// The first key behind all that begin with `prefix`; empty when there is none.
+// The first key after all keys that begin with `prefix`; empty if there is none.
 [[nodiscard]] std::string prefix_end(std::string prefix);
 
 struct Guard {
   enum class Kind : std::uint8_t {
     absent,     // There is no such key.
     present,    // There is one.
-    unchanged,  // It is there, and was last changed at `revision`.
-    quiet,      // Nothing that is in the range now was created or changed after `revision`.
+    unchanged,  // The key exists, and was last changed at `revision`.
+    quiet,      // No entry of the range was created or changed after `revision`.
   };
   Kind kind = Kind::absent;
-  Range range;  // Limit, skip, direction and `before` are not looked at.
+  Range range;  // Limit, skip, direction and `before` are ignored.
   Revision revision;
 
   [[nodiscard]] static Guard absent(std::string key);
   [[nodiscard]] static Guard present(std::string key);
   [[nodiscard]] static Guard unchanged(std::string key, Revision revision);
   [[nodiscard]] static Guard quiet(Range range, Revision revision);
-  // quiet since ever: the range has nothing in it.
+  // The range is empty.
   [[nodiscard]] static Guard empty(Range range) { return quiet(std::move(range), {}); }
 };
 
 struct Write {
   enum class Kind : std::uint8_t {
-    put,     // Makes the key or changes its value.
+    put,     // Creates the key or changes its value.
     append,  // Makes key + stamp(this apply's revision): a key that no other apply can make. Of
              // two with one prefix in one apply the last stays.
-    remove,  // No error when there is none.
+    remove,  // No error if there is no such key.
   };
   Kind kind = Kind::put;
   std::string key;
@@ -119,14 +119,14 @@ struct Write {
   [[nodiscard]] static Write remove(std::string key);
 };
 
-// Eight bytes that sort as the revision does.
+// Eight bytes that sort like the revision.
 inline constexpr std::size_t stamp_size = 8;
 [[nodiscard]] std::string stamp(Revision revision);
-// The stamp at the end of a key, as a revision; zero of a key that is too short for one.
+// The stamp at the end of a key, as a revision; zero if the key is too short for one.
 [[nodiscard]] Revision stamp_of(std::string_view key) noexcept;
 
 enum class Durability : std::uint8_t {
-  relaxed,  // Survives the death of any process; after power loss, the last ones may be gone.
+  relaxed,  // Survives the death of any process. Power loss may undo the last ones.
   full,     // Survives power loss when apply returns.
 };
 
@@ -139,12 +139,12 @@ struct Txn {
 
 struct Outcome {
   bool committed = false;                 // Whether all guards held.
-  Revision revision;                      // Of this apply, or of the newest one when it wrote none.
-  std::vector<std::vector<Entry>> reads;  // One list for each range.
+  Revision revision;                      // Of this apply; of the newest one if it wrote nothing.
+  std::vector<std::vector<Entry>> reads;  // One list per range.
 };
 
-// A store could not do what was asked: no space left, no connection, a file that is no store. The
-// message says what to do. Nothing was written, unless `unknown`.
+// A store could not do what was asked: no space left, no connection, a file that is not a store.
+// The message says what to do. Nothing was written, unless unknown() is true.
 class StoreError : public Error {
  public:
   explicit StoreError(const std::string& message, bool outcome_unknown = false)
@@ -155,20 +155,20 @@ class StoreError : public Error {
   bool unknown_;
 };
 
-// What a watch waits for: any one of these. A range counts when a key in it was made, changed or
-// removed by an apply after `after`.
+// What a watch waits for: any one of these. A range is due when an apply after `after` created,
+// changed or removed a key in it.
 struct WatchFor {
   // Initializers, so that designated ones may leave members out.
   // NOLINTBEGIN(readability-redundant-member-init)
   std::vector<Range> ranges{};
   Revision after{};
   std::optional<Instant> until{};  // The store's clock reaches this.
-  std::string session{};           // This session is dead, or never was. Empty: none.
+  std::string session{};           // This session is dead, or never existed. Empty: none.
   // NOLINTEND(readability-redundant-member-init)
 };
 
-// Destroying it takes the watch back; when that returns, the notice is not running and will not be
-// called, unless it was destroyed by the notice itself.
+// Destroying it cancels the watch. When the destructor returns, the notice is not running and will
+// not be called, unless the notice itself destroyed the watch.
 class Watch {
  public:
   Watch() = default;
@@ -179,10 +179,10 @@ class Watch {
 
 struct SessionOptions {
   std::string label;                      // For people: the command, the service.
-  std::chrono::milliseconds ttl{10'000};  // Where sessions are leases; a kernel's lock has none.
+  std::chrono::milliseconds ttl{10'000};  // For stores whose sessions are leases.
 };
 
-// What keeps this process's tickets alive. Ends with the object: its entry is removed.
+// Keeps this process's tickets alive. The session ends with the object, and its entry is removed.
 class Session {
  public:
   Session() = default;
@@ -191,12 +191,13 @@ class Session {
   virtual ~Session() = default;
 
   [[nodiscard]] virtual const std::string& id() const noexcept = 0;  // 16 hexadecimal digits.
-  // It has not been declared dead: its entry is there. That of a dead one is until it is removed.
+  // Holds as long as the session's entry exists. The entry of a dead session exists until some
+  // process removes it.
   [[nodiscard]] virtual Guard guard() const = 0;
-  // Stops as soon as the store can't vouch for the session any more.
+  // Stopped as soon as the store can't vouch for the session any more.
   [[nodiscard]] virtual std::stop_token lost() const = 0;
-  // To be passed to a child process, so that the session outlives this one for as long as the child
-  // has it open. -1: this kind of session can't be passed on.
+  // A descriptor to pass to a child process, so that the session lives on as long as the child has
+  // it open. -1: this kind of session can't be passed on.
   [[nodiscard]] virtual int descriptor() const noexcept { return -1; }
 };
 
@@ -211,41 +212,42 @@ class Store {
   virtual ~Store() = default;
 
   virtual Outcome apply(const Txn& txn) = 0;
-  // The same without waiting: made in order before any later apply of this process. `done` runs
-  // once, on any thread, with a null error when it was applied; it must not throw or block. A store
-  // that goes makes what was posted first.
+  // Applies without waiting, in order, before any later apply of this process. `done` is called
+  // once, on any thread; the error is null if the transaction was applied. It must not throw or
+  // block. A store that is destroyed first applies what was posted.
   using Posted = std::function<void(const Outcome& outcome, const std::exception_ptr& error)>;
   virtual void post(Txn txn, Posted done) noexcept = 0;
 
   // For many durable transactions at once: those that wait together share one commit and one sync,
-  // and each keeps its own guards, revision and outcome. Made in the order of the calls; `done`
-  // runs as that of post(), in the same order, on one thread. No later apply waits for it, and
-  // transactions that ask for no sync are delayed by one sync at most.
+  // and each keeps its own guards, revision and outcome. Applied in the order of the calls; `done`
+  // is called as for post(), in the same order, on one thread. Later applies do not wait for it,
+  // and relaxed transactions are delayed by at most one sync.
   virtual void apply_then(Txn txn, Posted done) noexcept;
-  // Returns when all that was posted before is decided, their `done`s have returned, and what they
-  // committed is durable, relaxed or not. Throws the first error that a `done` was told since the
-  // last flush(), if any. Not to be called by a callback of the store.
+  // Returns when everything that was posted before is decided, the callbacks have returned, and all
+  // commits are durable, relaxed ones too. Throws the first error that a callback received since
+  // the last flush(), if any. Must not be called by a callback of the store.
   virtual void flush();
 
-  // The notice is called at most once, on a thread of the store's, never inside this call, with no
-  // lock of the store held; it may apply and watch, and holds up other notices while it runs.
+  // The notice is called at most once, on a thread of the store, never inside this call, with no
+  // lock of the store held. It may apply and watch; other notices wait while it runs.
   using Notice = std::function<void()>;
   [[nodiscard]] virtual std::unique_ptr<Watch> watch(WatchFor what, Notice notice) = 0;
 
   [[nodiscard]] virtual std::unique_ptr<Session> open_session(const SessionOptions& options) = 0;
-  // False: it is dead for good, or never was, whatever its entry says.
+  // False: the session is dead for good, or never existed, whatever its entry says.
   [[nodiscard]] virtual bool alive(std::string_view session) = 0;
 
-  // Whether calls wait for another machine, which may not answer for long.
+  // Whether calls wait for another machine, which may not answer for a long time.
   [[nodiscard]] virtual bool remote() const noexcept { return false; }
 
   [[nodiscard]] virtual Instant now() = 0;
-  // The latest that now() may show at this moment, in any process, as far as this one knows without
-  // asking a server: never blocks. A holder counts its own time down by this clock, and others
-  // judge the holder by now(), so the holder is never the later of the two.
+  // The latest value that now() may return at this moment in any process, as far as this process
+  // knows without asking a server. Never blocks. A holder counts its own time down by this clock,
+  // and other processes judge the holder by now(), so a holder never believes longer than the
+  // others that it holds.
   [[nodiscard]] virtual Instant latest_now() noexcept = 0;
 
-  // For `tenure doctor`: what it is, where, which version, …
+  // For `tenure doctor`: the kind of store, its location, its version, …
   struct Fact {
     std::string name;
     std::string value;
@@ -254,19 +256,19 @@ class Store {
   [[nodiscard]] virtual std::vector<Fact> facts() = 0;
 };
 
-// "memory:" new, in this process; "sqlite:PATH" for all of this machine; "postgres://…" and
-// "etcd://HOST:PORT,…/PREFIX" for all.
-// Throws Error for a URL that names none, StoreError where the store can't be opened.
+// "memory:": a new store in this process. "sqlite:PATH": for all processes of this machine.
+// "postgres://…" and "etcd://HOST:PORT,…/PREFIX": for all machines.
+// Throws Error for a URL of another kind, StoreError if the store can't be opened.
 [[nodiscard]] std::shared_ptr<Store> store(std::string_view url);
-// Whether a URL is of a kind that store() knows.
+// Whether store() knows URLs of this kind.
 [[nodiscard]] bool is_store(std::string_view url) noexcept;
-// The URL as it may be told: without passwords.
+// The URL without passwords, for messages.
 [[nodiscard]] std::string shown_url(std::string_view url);
 
-// What `tenure doctor --new-epoch` does, after a backup was restored in place or the file beside
-// the database was lost: revisions begin above all that were ever given, and what dead sessions
-// left is removed. Every process that used the store must have been stopped before. Throws Error
-// for a kind of store that needs no such thing.
+// What `tenure doctor --new-epoch` does after a backup was restored in place, or the file beside
+// the database was lost: revisions begin above all that were ever used, and the entries of dead
+// sessions are removed. Every process that used the store must have been stopped. Throws Error for
+// a kind of store that needs no repair.
 void repair(std::string_view url);
 
 }  // namespace tenure

@@ -13,19 +13,19 @@
 
 namespace tenure {
 
-// Orders the tickets of a space: of two that conflict the later has the larger one. Granted, it is
-// the fencing token to pass to whatever is protected. Zero means "none".
+// The number of a ticket. Of two conflicting tickets, the later one has the larger number. After
+// the grant it is the fencing token to pass to the protected resource. Zero means "none".
 struct Token {
   std::uint64_t value = 0;
   friend constexpr auto operator<=>(const Token&, const Token&) = default;
 };
 
-// Who asks. Owners matter only for deadlock errors and inspection: an owner does one thing at a
-// time, so one that waits can't give back what it holds. Owners form a tree by name: what
-// `job-7` holds counts as held by `job-7/step-2` as well, while `job-7/step-1` is a stranger to it;
-// and `job-7` can't go on before `job-7/step-2` has.
+// On whose behalf a request is made. Owners matter only for deadlock errors and inspection: an
+// owner does one thing at a time, so an owner that waits can't release what it holds. Owners form a
+// tree by name: holds of `job-7` count as holds of `job-7/step-2` as well, but not those of
+// `job-7/step-1`; and `job-7` can't go on before `job-7/step-2` has finished.
 //
-// The default owner is nobody: each of its tickets stands alone.
+// The default is no owner: each such ticket is independent of all others.
 struct Owner {
   Path id;
 
@@ -35,7 +35,7 @@ struct Owner {
 
   [[nodiscard]] bool anonymous() const noexcept { return id.is_root(); }
   [[nodiscard]] Owner child(std::string_view name) const { return Owner{id / Path::of(name)}; }
-  // This owner, or one that it descends from. Nobody is not even related to itself.
+  // Whether `ancestor` is this owner or one of its ancestors. False if `ancestor` is anonymous.
   [[nodiscard]] bool within(const Owner& ancestor) const noexcept {
     return !ancestor.anonymous() && ancestor.id.covers(id);
   }

@@ -1,5 +1,5 @@
-// annotations.hpp: clang's thread-safety attributes, checked with -Wthread-safety; nothing
-// elsewhere.
+// annotations.hpp: clang's thread-safety attributes, checked with -Wthread-safety; empty for other
+// compilers.
 #pragma once
 
 #if defined(__clang__)
@@ -16,5 +16,5 @@
 #define TENURE_TRY_ACQUIRE(...) TENURE_ATTRIBUTE(try_acquire_capability(__VA_ARGS__))
 #define TENURE_RELEASE(...) TENURE_ATTRIBUTE(release_capability(__VA_ARGS__))
 #define TENURE_ASSERT_HELD(...) TENURE_ATTRIBUTE(assert_capability(__VA_ARGS__))
-// For code that takes a set of locks known only at run time; it says which order it keeps.
+// For a function that locks a set of locks known only at run time; it documents the order.
 #define TENURE_LOCKS_A_SET TENURE_ATTRIBUTE(no_thread_safety_analysis)

@@ -1,7 +1,7 @@
 // backoff.hpp: how long to wait before a retry: exponential backoff with full jitter.
 //
-// The pause before attempt n is uniform in [0, min(base * 2^n, cap)], so that clients which failed
-// in the same moment do not come back in the same moment. Pure: the caller sleeps, and brings the
+// The pause before attempt n is uniform in [0, min(base * 2^n, cap)], so that clients that failed
+// at the same moment do not retry at the same moment. Pure: the caller sleeps, and provides the
 // randomness.
 //
 // Thread safety: none.
@@ -16,7 +16,7 @@ namespace tenure::base {
 
 class Backoff {
  public:
-  // Neither is negative.
+  // Both must be at least zero.
   constexpr Backoff(std::chrono::nanoseconds base, std::chrono::nanoseconds cap) noexcept
       : base_(std::min(base, cap)), cap_(cap), limit_(base_) {}
 
@@ -28,7 +28,7 @@ class Backoff {
         std::uniform_int_distribution<std::int64_t>{0, limit.count()}(random)};
   }
 
-  // The most that next() can return when it is called next.
+  // The largest value that the next call of next() can return.
   [[nodiscard]] constexpr std::chrono::nanoseconds limit() const noexcept { return limit_; }
   [[nodiscard]] constexpr bool at_cap() const noexcept { return limit_ == cap_; }
 

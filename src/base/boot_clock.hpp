@@ -1,6 +1,6 @@
 // boot_clock.hpp: CLOCK_BOOTTIME, the time since the machine was started. It never steps, all
-// processes of the machine share it, and it goes on while the machine sleeps: leases and deadlines
-// are counted on it.
+// processes of the machine share it, and it continues while the machine sleeps. Leases and
+// deadlines are counted on it.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ namespace tenure::base {
   return (std::int64_t{time.tv_sec} * 1'000'000'000) + time.tv_nsec;
 }
 
-// The same as a length of time.
+// The same as a duration.
 using BootTime = std::chrono::nanoseconds;
 [[nodiscard]] inline BootTime boot_time() noexcept { return BootTime{boot_ns()}; }
 

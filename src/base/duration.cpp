@@ -16,7 +16,7 @@ constexpr std::array units{Unit{"d", std::chrono::days{1}}, Unit{"h", std::chron
 
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// The digits, or what is no digit, at the front; taken off.
+// Removes the leading digits, or the leading non-digits, from the text and returns them.
 template <class Wanted>
 std::string_view take(std::string_view& text, Wanted wanted) {
   std::size_t size = 0;
@@ -26,7 +26,7 @@ std::string_view take(std::string_view& text, Wanted wanted) {
   return taken;
 }
 
-// As many decimals as asked for, rounded.
+// Rounded to that many decimals.
 std::string fixed(double value, int decimals) {
   std::array<char, 64> buffer{};
   const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
@@ -34,7 +34,7 @@ std::string fixed(double value, int decimals) {
   return {buffer.data(), end.ptr};
 }
 
-// "3m05s": the smaller unit with two digits.
+// "3m05s": the smaller unit has two digits.
 std::string two_units(std::int64_t large, char large_unit, std::int64_t small, char small_unit) {
   return std::to_string(large) + large_unit + (small < 10 ? "0" : "") + std::to_string(small) +
          small_unit;

@@ -18,7 +18,8 @@ bool has_membarrier() noexcept {
 }
 
 void barrier_everywhere() noexcept {
-  // Registered before the first fork, or inherited: after that it does not fail.
+  // The process registered before its first fork, or inherited the registration, so this can fail
+  // only temporarily.
   while (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0) {
     membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
   }

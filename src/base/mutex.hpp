@@ -1,4 +1,4 @@
-// mutex.hpp: std::mutex, as clang's thread-safety analysis can follow it.
+// mutex.hpp: std::mutex with annotations for clang's thread-safety analysis.
 #pragma once
 
 #include <mutex>
@@ -19,7 +19,7 @@ class TENURE_CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
-// Holds it to the end of the scope, unless it was given back before.
+// Holds the mutex until the end of the scope, or until unlock().
 class TENURE_SCOPED_CAPABILITY Mutex::Scoped {
  public:
   explicit Scoped(Mutex& mutex) TENURE_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }

@@ -17,17 +17,17 @@ void ThreadGroup::run(std::function<void()> job) {
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
-  // Held until the thread is listed: it looks for itself there.
+  // Locked until the thread is in the list, because the thread looks itself up there.
   const Mutex::Scoped lock{state_->mutex};
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   std::thread thread;
   try {
     thread = std::thread{[state = state_, own = std::move(job)]() mutable {
       own();
-      own = nullptr;  // What it captured goes before the group counts it as done.
+      own = nullptr;  // Destroys its captures before the group counts the job as done.
       const Mutex::Scoped inner{state->mutex};
       const auto at = state->running.find(std::this_thread::get_id());
-      if (at == state->running.end()) return;  // It was left alone.
+      if (at == state->running.end()) return;  // wait_for() has given it up.
       state->finished.push_back(std::move(at->second));
       state->running.erase(at);
       state->changed.notify_all();

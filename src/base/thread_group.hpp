@@ -1,12 +1,12 @@
-// thread_group.hpp: threads that each do one job, and are waited for together.
+// thread_group.hpp: threads that each run one job, and are waited for together.
 //
 //   running --- its job returns ---> finished --- the next run(), or wait ---> joined
-//      '------- wait_for() ran out of time ---> left alone: it shares nothing with the group
+//      '------- wait_for() ran out of time ---> given up: it shares nothing with the group
 //
-// Jobs may be the program's own code and may take their time: they delay no other job. A job may
-// destroy its group; the group then leaves that one thread alone.
+// Jobs may be code of the program and may take long: they do not delay other jobs. A job may
+// destroy its group; the group then detaches that one thread.
 //
-// Thread safety: all calls; the destructor is for one thread alone.
+// Thread safety: all calls; only one thread may destroy the group.
 #pragma once
 
 #include <chrono>
@@ -29,12 +29,12 @@ class ThreadGroup {
   ThreadGroup& operator=(const ThreadGroup&) = delete;
   ~ThreadGroup() { wait(); }
 
-  // The job must not throw. No signal of the program is delivered to its thread. Throws
-  // std::system_error if no thread can be started; the job then never runs.
+  // The job must not throw. Its thread receives no signals of the program. Throws std::system_error
+  // if no thread can be started; the job then never runs.
   void run(std::function<void()> job);
-  // Until all jobs are done, but for one that calls this.
+  // Waits until all jobs are done, except the one that calls this.
   void wait() { wait_for(std::chrono::nanoseconds::max()); }
-  // The same, for at most that long. False: some are left.
+  // The same with a time limit. False: some jobs are still running.
   bool wait_for(std::chrono::nanoseconds limit);
 
  private:

@@ -24,7 +24,7 @@ std::optional<unsigned> nibble(char c) {
 std::optional<Uuid> Uuid::parse(std::string_view text) noexcept {
   if (text.size() != text_size) return std::nullopt;
   Uuid uuid;
-  std::size_t filled = 0;  // In half bytes.
+  std::size_t filled = 0;  // Counted in half bytes.
   for (std::size_t i = 0; i < text_size; ++i) {
     if (dash_at(i)) {
       if (text[i] != '-') return std::nullopt;

@@ -29,8 +29,8 @@ TEST(Uuid, OrdersAsItsTextDoes) {
             Uuid::parse("00000000-0000-0000-0000-000000000100"));
 }
 
-// Method: every single byte of a good text replaced by each other byte. Only a hex digit may stand
-// for a hex digit, and only a dash for a dash.
+// Method: replaces every single byte of a valid text by each other byte. Only a hex digit may
+// replace a hex digit, and only a dash a dash.
 TEST(Uuid, RefusesEverythingElse) {
   for (std::size_t at = 0; at < sample.size(); ++at) {
     for (int byte = 0; byte < 256; ++byte) {

@@ -8,7 +8,8 @@ std::string Mode::text() const {
   if (is_exclusive()) return "exclusive";
   std::string out;
   std::string_view rest = name();
-  if (rest == "exclusive") {  // A group of that name: its first letter is escaped, to be seen.
+  // A group of that name: its first letter is escaped to make the difference visible.
+  if (rest == "exclusive") {
     append_escaped_byte(out, rest.front());
     rest.remove_prefix(1);
   }
@@ -23,7 +24,7 @@ std::string Mode::text() const {
 
 std::string Claim::text() const {
   std::string out = path.text();
-  // A colon may be part of the path; the last one always begins the mode.
+  // The path may contain a colon; the last colon always begins the mode.
   if (!mode.is_exclusive() || out.contains(':')) {
     out += ':';
     out += mode.text();

@@ -20,7 +20,8 @@ TEST(Mode, ExcludesAllButItsOwnGroup) {
   EXPECT_TRUE(Mode::exclusive().excludes(Mode::shared()));
   EXPECT_TRUE(Mode::shared().excludes(Mode::group("pull")));
   EXPECT_FALSE(Mode::shared().excludes(Mode::shared()));
-  EXPECT_FALSE(Mode::permits(2).excludes(Mode::permits(3)));  // A clash, but of limits.
+  // The limits clash, but the modes do not exclude each other.
+  EXPECT_FALSE(Mode::permits(2).excludes(Mode::permits(3)));
 }
 
 TEST(Mode, IsTheSameHoweverItIsMade) {
@@ -56,7 +57,7 @@ TEST(Claim, PrintsPathAndMode) {
   EXPECT_EQ(Path::of("a b").group("é \n").text(), "a%20b:é%20%0A");
 }
 
-// What could be taken for something else.
+// Texts that could be read in two ways.
 TEST(Claim, PrintsWhatIsAmbiguousAtLength) {
   EXPECT_EQ(Path::of("a:shared").exclusive().text(), "a:shared:exclusive");
   EXPECT_EQ(Path::of("a").group("exclusive").text(), "a:%65xclusive");

@@ -1,4 +1,5 @@
-// The deadlock search of rule.hpp: a fixed point (who can never finish), then a shortest way round.
+// The deadlock search of rule.hpp: a fixed point (which owners can never finish), then a shortest
+// cycle.
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
@@ -14,27 +15,28 @@ namespace {
 
 constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
-// Tickets and owners are named by index; a nobody is an owner for each of its tickets.
+// Tickets and owners are identified by index. A ticket without an owner has an owner of its own.
 class Search {
  public:
   explicit Search(std::span<const Ticket> tickets) : tickets_(tickets) { sort_owners(); }
 
   void add_all();
   void add_reachable(std::size_t start);
-  // Lets every owner finish that can. What waits then, waits for ever.
+  // Lets every owner finish that can. Tickets that still wait then wait for ever.
   void let_finish();
 
-  // A shortest circle through `start`, or nothing.
+  // A shortest cycle through `start`, or nothing.
   [[nodiscard]] std::vector<Wait> circle_through(std::size_t start) const;
-  // Some ticket of a circle, or `none`.
+  // Some ticket of a cycle, or `none`.
   [[nodiscard]] std::size_t any_on_circle() const;
 
  private:
   struct OwnerNode {
     std::size_t parent = none;  // The nearest ancestor that has tickets.
-    std::size_t first = 0;      // Its tickets and its descendants': by_owner_[first, last).
+    // The tickets of the owner and its descendants: by_owner_[first, last).
+    std::size_t first = 0;
     std::size_t last = 0;
-    std::size_t waiting = 0;  // Of these tickets, how many wait. 0: it can finish.
+    std::size_t waiting = 0;  // How many of these tickets wait. 0: the owner can finish.
     bool added = false;
   };
 
@@ -45,7 +47,7 @@ class Search {
     const OwnerNode& owner = owners_[owner_of_[ticket]];
     return std::span{by_owner_}.subspan(owner.first, owner.last - owner.first);
   }
-  // Of tickets that nobody has added yet, the owner seems to be able to finish; but those block
+  // The owner of a ticket that was not added seems to be able to finish; but such tickets block
   // nothing that was added.
   [[nodiscard]] std::vector<std::size_t> remaining_blockers(std::size_t ticket) const {
     return waits_for(tickets_[ticket], tickets_, [this](std::size_t i) { return remains(i); });
@@ -55,10 +57,10 @@ class Search {
   }
 
   std::span<const Ticket> tickets_;
-  std::vector<std::size_t> by_owner_;  // Descendants follow their owner: paths sort so.
+  std::vector<std::size_t> by_owner_;  // Descendants follow their owner: paths sort that way.
   std::vector<std::size_t> owner_of_;
   std::vector<OwnerNode> owners_;
-  std::vector<std::uint8_t> waits_;  // By ticket: added, and still waiting.
+  std::vector<std::uint8_t> waits_;  // By ticket: it was added, and still waits.
 };
 
 void Search::sort_owners() {
@@ -126,7 +128,7 @@ void Search::add_reachable(std::size_t start) {
 }
 
 void Search::let_finish() {
-  // In ticket order: a queue of strangers then empties in one round.
+  // In ticket order: a queue of independent tickets then empties in one round.
   std::vector<std::size_t> waiting;
   for (std::size_t i = 0; i < tickets_.size(); ++i) {
     if (waits_[i] != 0) waiting.push_back(i);
@@ -146,9 +148,9 @@ void Search::let_finish() {
 
 std::vector<Wait> Search::circle_through(std::size_t start) const {
   struct Step {
-    std::size_t from = none;  // Index of the step before.
+    std::size_t from = none;  // Index of the previous step.
     std::size_t waiting = 0;
-    std::size_t blocker = 0;  // Of the step before: how this one was reached.
+    std::size_t blocker = 0;  // A blocker of the previous step, through which this one was reached.
   };
   std::vector<Step> steps{{.waiting = start}};
   std::vector<std::uint8_t> seen(tickets_.size());
@@ -179,7 +181,8 @@ std::vector<Wait> Search::circle_through(std::size_t start) const {
 std::size_t Search::any_on_circle() const {
   const auto first = std::ranges::find(waits_, 1);
   if (first == waits_.end()) return none;
-  // Whoever remains waits for one who remains: going on from there must come back at last.
+  // Every remaining ticket waits for a remaining one, so following the blockers must return to a
+  // ticket that was seen.
   std::vector<std::uint8_t> seen(tickets_.size());
   auto at = static_cast<std::size_t>(first - waits_.begin());
   while (std::exchange(seen[at], 1) == 0) {
@@ -189,7 +192,7 @@ std::size_t Search::any_on_circle() const {
   return at;
 }
 
-// Whether some later ticket may have to wait for this one.
+// Whether a later ticket may have to wait for this one.
 bool is_awaited(const Ticket& ticket, std::span<const Ticket> tickets) {
   return std::ranges::any_of(tickets, [&ticket](const Ticket& later) {
     if (later.number <= ticket.number) return false;
@@ -200,8 +203,8 @@ bool is_awaited(const Ticket& ticket, std::span<const Ticket> tickets) {
   });
 }
 
-// A circle comes back to a ticket that can't be given back before `start` has gone on. Mostly
-// nobody waits for such a one, which is far cheaper to see than what `start` waits for.
+// A cycle returns to a ticket that can't be released before `start` goes on. Usually nobody waits
+// for such a ticket, and that is far cheaper to find out than what `start` waits for.
 bool may_come_back_to(const Ticket& start, std::span<const Ticket> tickets) {
   return std::ranges::any_of(tickets, [&](const Ticket& held) {
     const bool kept = held.number == start.number || start.owner.within(held.owner);

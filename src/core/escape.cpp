@@ -5,7 +5,8 @@ namespace {
 
 constexpr char32_t value_of(char byte) noexcept { return static_cast<unsigned char>(byte); }
 
-// How many bytes the character that `lead` begins has, and the smallest code point that needs them.
+// The number of bytes of a character that begins with `lead`, and the smallest code point that
+// needs them.
 struct Form {
   std::size_t size = 0;
   char32_t first = 0;

@@ -1,4 +1,5 @@
-// escape.hpp: any bytes as text that people can read, copy and type (the text form of path.hpp).
+// escape.hpp: arbitrary bytes as text that people can read, copy and type (the text form of
+// path.hpp).
 #pragma once
 
 #include <cstddef>
@@ -14,18 +15,19 @@ struct Character {
 };
 [[nodiscard]] Character first_character(std::string_view bytes) noexcept;
 
-// Cannot be seen, or turns the direction of text: never stands for itself in a text form.
+// The character is invisible, or changes the direction of text: it is always escaped.
 [[nodiscard]] bool is_invisible(char32_t code) noexcept;
 
-// What a segment escapes besides invisible characters and bytes that are not UTF-8.
+// Characters that are escaped in a segment, in addition to invisible ones and bytes that are not
+// UTF-8.
 inline constexpr std::string_view reserved_in_segment = "/%\" ";
 
 void append_escaped_byte(std::string& out, char byte);
 void append_escaped(std::string& out, std::string_view bytes,
                     std::string_view reserved = reserved_in_segment);
 
-// The same text where it is valid UTF-8 without zero bytes; other bytes become %XX. JSON parsers
-// refuse a document with other bytes, and PostgreSQL's jsonb one with a zero byte.
+// Returns valid UTF-8 without zero bytes unchanged; other bytes become %XX. JSON parsers reject
+// documents with such bytes, and PostgreSQL's jsonb rejects a zero byte.
 [[nodiscard]] std::string as_utf8(std::string_view bytes);
 
 }  // namespace tenure

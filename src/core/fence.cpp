@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view version = "tenure-fence/1";
 
-// Up to the next space, which goes too.
+// Removes and returns everything up to the next space; removes the space too.
 std::string_view take_word(std::string_view& rest) {
   const std::size_t end = std::min(rest.find(' '), rest.size());
   const std::string_view word = rest.substr(0, end);
@@ -21,7 +21,7 @@ std::string_view take_word(std::string_view& rest) {
   return word;
 }
 
-// Decimal digits only, and no more of them than needed.
+// Decimal digits only, without leading zeros.
 std::optional<Token> parse_token(std::string_view word) {
   Token token;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), token.value);
@@ -58,7 +58,8 @@ bool Fence::admit(Token token, const Mode& mode) {
     return true;
   }
   if (token < group_) return false;
-  // It has the highest now, or the same: then either may be called the other.
+  // This group now has the highest token, or an equal one; in the latter case either may count as
+  // the other.
   other_ = group_;
   group_ = token;
   name_ = mode.name();
@@ -94,7 +95,7 @@ std::expected<Fence, std::string> Fence::parse(std::string_view text) {
     if (!name) return no_fence("the last word must be the name of a group, escaped as in a path");
     fence.name_ = *std::move(name);
   }
-  // Whatever is left: a space too many, a name without a token.
+  // Rejects everything else: an additional space, a name without a token.
   if (fence.text() != text) return no_fence("it is not written as Fence::text() writes it");
   return fence;
 }

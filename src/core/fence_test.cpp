@@ -23,7 +23,7 @@ TEST(Fence, RefusesWhatAnExclusiveOneHasPassed) {
   EXPECT_FALSE(fence.admit(Token{4}, Mode::exclusive()));
   EXPECT_FALSE(fence.admit(Token{4}, Mode::shared()));
   EXPECT_EQ(fence, before);
-  EXPECT_TRUE(fence.admit(Token{5}, Mode::exclusive()));  // Again.
+  EXPECT_TRUE(fence.admit(Token{5}, Mode::exclusive()));  // The same token again.
 }
 
 TEST(Fence, LetsOneGroupPassInAnyOrder) {
@@ -92,7 +92,7 @@ TEST(Fence, RefusesTextThatIsNone) {
   }
 }
 
-// Remembers all it has seen.
+// Remembers every token that it has seen.
 class SlowFence {
  public:
   bool admit(Token token, const Mode& mode) {
@@ -116,7 +116,7 @@ RC_GTEST_PROP(FenceProperty, DoesAsOneThatRemembersEverything, ()) {
           rc::gen::inRange<std::uint64_t>(0, 30), rc::gen::inRange<std::size_t>(0, modes.size())));
   Fence fence;
   SlowFence slow;
-  std::uint64_t base = 0;  // Creeps up, or all would soon be refused.
+  std::uint64_t base = 0;  // Rises slowly; otherwise all tokens would soon be refused.
   for (const auto& [number, mode] : calls) {
     const Token token{base + number};
     const Fence before = fence;

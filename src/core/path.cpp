@@ -49,7 +49,8 @@ std::string_view why_escape(std::string_view rest) {
   return "this character is not printable: write each of its bytes as %XX";
 }
 
-// The bytes of one segment that is written as `raw`; the error's offset counts from its start.
+// The bytes of one segment with the text `raw`. The offset of an error counts from the start of the
+// segment.
 std::expected<std::string, PathError> parse_segment(std::string_view raw) {
   if (raw == empty_segment) return std::string{};
   std::string bytes;
@@ -63,7 +64,7 @@ std::expected<std::string, PathError> parse_segment(std::string_view raw) {
     bytes += *byte;
     at += 3;
   }
-  // Both texts stand for the same bytes, so where they part one of them has an escape.
+  // Both texts stand for the same bytes, so at the first difference one of them has an escape.
   std::string canonical;
   append_escaped(canonical, bytes);
   const auto at = static_cast<std::size_t>(std::ranges::mismatch(raw, canonical).in1 - raw.begin());

@@ -31,7 +31,8 @@ static_assert(Path{}.covers(Path{}));
 static_assert(Path::of("a") < Path::of("a", "b") && Path::of("a", "b") < Path::of("a!"));
 static_assert(Path::of("a", "b", "c").parent() == Path::of("a", "b"));
 static_assert(Path{}.parent() == Path{});
-// Siblings below one name are split between tables, what is below them goes with them.
+// Siblings below one name are in different tables; everything below a sibling is in the sibling's
+// table.
 static_assert(Path::of("a", "b").route() != Path::of("a", "c").route());
 static_assert(Path::of("a", "b").route() == Path::of("a", "b", "c").route());
 
@@ -74,8 +75,9 @@ TEST(Path, PrintsWhatCanBeReadAndEscapesTheRest) {
 
 TEST(Path, EscapesEachByteThatIsNotUtf8) {
   EXPECT_EQ(Path::of("\x80\xff").text(), "%80%FF");
-  EXPECT_EQ(Path::of("\xc3").text(), "%C3");                       // Cut short.
-  EXPECT_EQ(Path::of("\xe2\x82z").text(), "%E2%82z");              // Cut short by another.
+  EXPECT_EQ(Path::of("\xc3").text(), "%C3");  // Truncated.
+  // Truncated by another character.
+  EXPECT_EQ(Path::of("\xe2\x82z").text(), "%E2%82z");
   EXPECT_EQ(Path::of("\xc0\xaf").text(), "%C0%AF");                // Overlong '/'.
   EXPECT_EQ(Path::of("\xe0\x9f\xbf").text(), "%E0%9F%BF");         // Overlong.
   EXPECT_EQ(Path::of("\xf0\x8f\xbf\xbf").text(), "%F0%8F%BF%BF");  // Overlong.
@@ -136,7 +138,7 @@ TEST(Path, HasLimitsThatTheErrorNames) {
   EXPECT_THROW(deepest.append("s"), BadRequest);
   EXPECT_EQ(deepest.text(), deep);
 
-  const std::string longest(Path::max_bytes - 2, 'x');  // Two bytes go to its length.
+  const std::string longest(Path::max_bytes - 2, 'x');  // Its length takes two bytes.
   EXPECT_EQ(Path::parse(longest), Path::of(longest));
   EXPECT_EQ(refusal("a/" + longest),
             "bad path \"a/" + std::string(98, 'x') +
@@ -164,14 +166,14 @@ Segments segments_of(const Path& path) {
   return found;
 }
 
-// Bytes that mean something in the text form or in UTF-8, and any others.
+// Bytes with a meaning in the text form or in UTF-8, and any others.
 rc::Gen<char> any_byte() {
   return rc::gen::weightedOneOf<char>(
       {{3, rc::gen::elementOf("/%\"\" ab2F\x7f\x80\x8b\xa0\xad\xbf\xc2\xc3\xe2\xed\xef\xf4\xff"s)},
        {1, rc::gen::cast<char>(rc::gen::inRange(0, 256))}});
 }
 
-// Mostly short; some need a length of two bytes.
+// Mostly short; some have a length that takes two bytes.
 rc::Gen<std::string> any_segment() {
   const auto any_text = rc::gen::container<std::string>(any_byte());
   return rc::gen::weightedOneOf<std::string>(
@@ -185,7 +187,7 @@ rc::Gen<Segments> any_segments() {
   return rc::gen::resize(6, rc::gen::container<Segments>(any_segment()));
 }
 
-// Of few letters, so that two are often the same, or one above the other.
+// Built from few letters, so that two are often equal, or one is above the other.
 rc::Gen<Segments> few_segments() {
   const auto segment =
       rc::gen::resize(2, rc::gen::container<std::string>(rc::gen::elementOf("a/\""s)));
@@ -200,7 +202,7 @@ RC_GTEST_PROP(PathProperty, TextParsesBackToThePath, ()) {
   RC_ASSERT(Path::parse(path.text()).value() == path);
 }
 
-// The same bytes, cut into segments in two ways.
+// The same bytes, divided into segments in two ways.
 RC_GTEST_PROP(PathProperty, TextTellsCutsApart, ()) {
   const std::string bytes = *rc::gen::resize(12, rc::gen::container<std::string>(any_byte()));
   const auto cut = [&bytes] {
@@ -223,7 +225,7 @@ RC_GTEST_PROP(PathProperty, TextHasNothingThatCannotBeSeen, ()) {
   }
 }
 
-// Whatever parses is the text of its path: there is one text for each.
+// A text that parses is the text of its path: each path has one text.
 RC_GTEST_PROP(PathProperty, ParsesNoSecondTextOfAPath, ()) {
   const std::string text = *rc::gen::resize(6, rc::gen::container<std::string>(any_byte()));
   const auto path = Path::parse(text);
@@ -244,7 +246,8 @@ RC_GTEST_PROP(PathProperty, ComparesAsItsSegmentsDo, ()) {
     RC_ASSERT((left == right) == (a == b));
     RC_ASSERT((left <=> right) == (a <=> b));
     RC_ASSERT((left.text() == right.text()) == (a == b));
-    RC_ASSERT((left.hash() == right.hash()) == (a == b));  // Luck aside; 64 bits make it rare.
+    // Except for hash collisions, which 64 bits make rare.
+    RC_ASSERT((left.hash() == right.hash()) == (a == b));
     const bool above = a.size() <= b.size() && std::equal(a.begin(), a.end(), b.begin());
     RC_ASSERT(left.covers(right) == above);
     RC_ASSERT(!above || left.route() == right.route() || a.size() < 2);
@@ -265,7 +268,7 @@ RC_GTEST_PROP(PathProperty, PrefixesAndJoinsAsListsDo, ()) {
   RC_ASSERT(joined.parent() == path_of(both));
 }
 
-// Goal: no step loses or shares bytes, in particular where a path leaves its inline storage.
+// Goal: no step loses or shares bytes, in particular when a path outgrows its inline storage.
 // Method: random steps on three paths and on three lists of segments, compared after each.
 RC_GTEST_PROP(PathProperty, IsAValueOnBothSidesOfItsInlineStorage, ()) {
   std::vector<Path> paths(3);
@@ -290,7 +293,7 @@ RC_GTEST_PROP(PathProperty, IsAValueOnBothSidesOfItsInlineStorage, ()) {
         paths[to] = Path{moved};
         break;
       }
-      case 3: {  // A view into the path itself must survive its growth.
+      case 3: {  // A view into the path itself must survive the path's growth.
         if (lists[to].empty() || paths[to].bytes().size() > 1000) break;
         lists[to].push_back(lists[to].front());
         paths[to].append(*paths[to].segments().begin());

@@ -1,5 +1,4 @@
-// The rule for many tickets at once: claims are found by their paths instead of by passing over
-// all.
+// The rule for many tickets at once: finds claims by their paths instead of scanning all tickets.
 #include <algorithm>
 #include <cstddef>
 #include <map>
@@ -10,7 +9,7 @@
 namespace tenure {
 namespace {
 
-// Claims by path. Paths sort segment by segment, so what is below one comes right behind it.
+// Claims by path. Paths sort segment by segment, so the paths below a path follow it directly.
 class ClaimsByPath {
  public:
   explicit ClaimsByPath(std::span<const Ticket> tickets)
@@ -19,7 +18,7 @@ class ClaimsByPath {
     std::ranges::sort(order_, {}, [tickets](std::size_t i) { return tickets[i].number; });
   }
 
-  // In ticket order, so that everything earlier is in by_path_ already, and nothing else.
+  // In ticket order, so that by_path_ contains exactly the earlier tickets.
   [[nodiscard]] std::vector<QueuePosition> judge() {
     std::vector<QueuePosition> all(tickets_.size());
     for (const std::size_t i : order_) {

@@ -9,8 +9,8 @@ namespace {
 
 constexpr auto all = [](std::size_t) { return true; };
 
-// Whether a holder of `held` may have `wanted` instead: everything that `wanted` keeps out, or out
-// of a limit, `held` keeps out as well.
+// Whether a holder of `held` may have `wanted` instead: `held` excludes everything that `wanted`
+// excludes or that a limit of `wanted` keeps out.
 bool weakens(const Claim& held, const Claim& wanted) {
   const bool path_fits =
       held.mode.limit() == 0 ? held.path.covers(wanted.path) : held.path == wanted.path;

@@ -1,12 +1,13 @@
-// Everything small enough to be tried in full: the invariants of rule.hpp, deadlocks, downgrades.
+// Exhaustive tests of small cases: the invariants of rule.hpp, deadlocks, downgrades.
 //
-// Goal: the rule holds on every run of requests and releases, not only on those we thought of.
-// Method: a state is the list of live tickets. Releases only take tickets out of it, and what the
-// rule says never gets worse by that, so every state that a run with releases comes to is also the
-// end of a run of requests alone. A depth-first walk over the requests therefore meets each state
-// that any run, however long, can reach with that many live tickets; at each the test plays every
-// next request and every next release. Of names that are alike (owners; groups; branches of the
-// tree) a walk uses the second only after the first: the other runs differ by an exchange of names.
+// Goal: the rule holds for every sequence of requests and releases, not only for those we thought
+// of. Method: a state is the list of live tickets. A release only removes a ticket from it, and
+// removing a ticket never takes a grant away, so every state that a sequence with releases reaches
+// is also the end of a sequence of requests alone. A depth-first walk over the requests therefore
+// visits every state that any sequence can reach with that many live tickets. At each state the
+// test plays every next request and every next release. If names are interchangeable (owners,
+// groups, branches of the tree), a walk uses the second name only after the first: other sequences
+// differ only by exchanged names.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +26,8 @@ namespace {
 
 using Set = RuleModel::Set;
 
-// The address sanitizer makes a walk ten times slower, and needs no long ones to see a fault.
+// The address sanitizer makes a walk ten times slower, and short walks are enough to find its
+// errors.
 #ifndef __has_feature
 #define __has_feature(feature) 0
 #endif
@@ -33,7 +35,7 @@ constexpr bool sanitized = __has_feature(address_sanitizer);
 
 struct Count {
   std::uint64_t states = 0;
-  std::uint64_t deadlocks = 0;  // Requests that were refused: they are not states.
+  std::uint64_t deadlocks = 0;  // Requests that were refused: they do not become states.
   friend bool operator==(const Count&, const Count&) = default;
   friend void PrintTo(const Count& count, std::ostream* out) {
     *out << count.states << " states, " << count.deadlocks << " deadlocks";
@@ -44,11 +46,11 @@ class Walk {
  public:
   struct Plan {
     std::vector<std::string> owners;
-    bool one_at_a_time = true;  // An owner that waits does not ask.
+    bool one_at_a_time = true;  // An owner that waits makes no other request.
     std::vector<std::string> claims;
-    // Parts of "owner claim": what has the second is used only after something with the first.
+    // Pairs of parts of "owner claim": the second is used only after the first.
     std::vector<std::pair<std::string, std::string>> alike;
-    std::size_t most = 0;  // Live tickets.
+    std::size_t most = 0;  // The maximum number of live tickets.
   };
 
   explicit Walk(const Plan& plan) : one_at_a_time_(plan.one_at_a_time), most_(plan.most) {
@@ -74,7 +76,7 @@ class Walk {
  private:
   struct Choice {
     Ticket ticket;
-    unsigned firsts = 0;  // By place in Plan::alike.
+    unsigned firsts = 0;  // Bits by index in Plan::alike.
     unsigned needs = 0;
   };
 
@@ -98,7 +100,7 @@ class Walk {
     }
   }
 
-  // `held` are those that were granted before.
+  // `held`: the tickets that were granted before.
   void request(const Ticket& ticket, Set held) {
     tickets_.push_back(ticket);
     tickets_.back().number = {tickets_.size()};
@@ -107,7 +109,7 @@ class Walk {
     check_invariants(held);
   }
 
-  // Who blocks the earlier tickets was compared when they were last.
+  // The blockers of earlier tickets were compared when those tickets were the last.
   void compare_with_model() {
     const Set waiting = model_.waiting(model_.all());
     const Ticket& last = tickets_.back();
@@ -125,7 +127,7 @@ class Walk {
     ASSERT_EQ(granted_, model_.all() & ~waiting) << state();
   }
 
-  // `before` are those that were granted before the last request.
+  // `before`: the tickets that were granted before the last request.
   void check_invariants(Set before) {
     ASSERT_TRUE(RuleModel::has(granted_, 0)) << "the earliest waits: " << state();
     ASSERT_EQ(granted_ & ~RuleModel::only(tickets_.size() - 1), before)
@@ -144,7 +146,7 @@ class Walk {
     }
   }
 
-  // Whether the last request stands, or is refused as a deadlock; and whether that is right.
+  // Whether the last request stands, or is refused as a deadlock; checks that this is right.
   bool admitted() {
     const std::vector<Set> endings = model_.endings();
     EXPECT_EQ(endings.size(), 1U) << "the order of finishing matters: " << state();
@@ -253,8 +255,8 @@ TEST(RuleExhaustive, WithAFamilyOfOwners) {
   EXPECT_EQ(count, (Count{.states = 132'848, .deadlocks = 45'665}));
 }
 
-// A downgrade keeps the number, so it must take no grant from anybody. Method: three tickets with
-// each of 18 claims, and each in turn has its claim changed to each.
+// A downgrade keeps the number, so it must take no grant from another ticket. Method: three tickets
+// with each of 18 claims; the claim of each is changed to each of the others.
 TEST(RuleExhaustive, DowngradeTakesNoGrantAway) {
   std::vector<Claim> claims;
   for (const std::string& text :

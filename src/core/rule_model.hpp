@@ -1,8 +1,9 @@
-// rule_model.hpp: for tests: queues written as text, and the rule a second time, naively.
+// rule_model.hpp: for tests: queues written as text, and a second, naive implementation of the
+// rule.
 //
-// The model shares nothing with the rule but Path::segments and Mode's accessors: it compares lists
-// of segments, keeps who blocks whom as sets of tickets, and finds deadlocks by trying every order
-// in which owners can finish.
+// The model shares only Path::segments and the accessors of Mode with the rule. It compares lists
+// of segments, keeps blockers as sets of tickets, and finds deadlocks by trying every order in
+// which owners can finish.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,7 @@
 
 namespace tenure {
 
-// "book/3:permits(2)" back to the claim.
+// Parses "book/3:permits(2)".
 inline Claim claim_of(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   const Path path = Path::parse(text.substr(0, colon)).value();
@@ -31,7 +32,7 @@ inline Claim claim_of(std::string_view text) {
                     static_cast<std::uint32_t>(std::stoul(std::string{mode.substr(limit + 1)})));
 }
 
-// "alice book/1 + book/2:shared": the owner, then the claims; the owner "nobody" is none.
+// "alice book/1 + book/2:shared": the owner, then the claims. "nobody" means no owner.
 inline Ticket ticket_of(std::uint64_t number, std::string_view text) {
   const auto next_word = [&text] {
     const std::string_view word = text.substr(0, text.find(' '));
@@ -48,7 +49,7 @@ inline Ticket ticket_of(std::uint64_t number, std::string_view text) {
   return ticket;
 }
 
-// Numbered from 1 on.
+// Numbered from 1.
 inline std::vector<Ticket> queue(std::initializer_list<std::string_view> lines) {
   std::vector<Ticket> tickets;
   for (const std::string_view line : lines) {
@@ -57,7 +58,7 @@ inline std::vector<Ticket> queue(std::initializer_list<std::string_view> lines) 
   return tickets;
 }
 
-// What the rule says: "1 holds; 2 waits for 1, position 1".
+// The state of each ticket: "1 holds; 2 waits for 1, position 1".
 inline std::string report(std::span<const Ticket> tickets) {
   std::string out;
   for (const Ticket& ticket : tickets) {
@@ -72,10 +73,11 @@ inline std::string report(std::span<const Ticket> tickets) {
   return out;
 }
 
-// Of up to 32 tickets, in the order of their numbers; a ticket is named by its place in that order.
+// Up to 32 tickets, in the order of their numbers. A ticket is identified by its index in that
+// order.
 class RuleModel {
  public:
-  using Set = std::uint32_t;  // Of tickets.
+  using Set = std::uint32_t;  // A set of tickets.
 
   static constexpr Set only(std::size_t ticket) { return Set{1} << ticket; }
   static constexpr bool has(Set set, std::size_t ticket) { return (set & only(ticket)) != 0; }
@@ -104,7 +106,7 @@ class RuleModel {
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] Set all() const { return static_cast<Set>((std::uint64_t{1} << size_) - 1); }
 
-  // What `ticket` waits for when only `live` is there.
+  // The tickets that `ticket` waits for if only those in `live` exist.
   [[nodiscard]] Set blockers(std::size_t ticket, Set live) const {
     Set found = rows_[ticket].excluded_by & live;
     for (const Limit& limit : rows_[ticket].limits) {
@@ -123,7 +125,7 @@ class RuleModel {
     }
     return found;
   }
-  // Whether `a` and `b` exclude each other; limits are not looked at.
+  // Whether `a` and `b` exclude each other, regardless of limits.
   [[nodiscard]] bool conflict(std::size_t a, std::size_t b) const {
     return has(rows_[std::max(a, b)].excluded_by, std::min(a, b));
   }
@@ -139,16 +141,16 @@ class RuleModel {
     return true;
   }
 
-  // Whether `ticket` can't be given back while `other` waits: that is one of its owner's, or of a
-  // descendant's.
+  // Whether `ticket` can't be released while `other` waits: `other` belongs to the same owner, or
+  // to a descendant.
   [[nodiscard]] bool needs(std::size_t ticket, std::size_t other) const {
     if (ticket == other) return true;
     const Segments& owner = rows_[ticket].owner;
     return !owner.empty() && covers(owner, rows_[other].owner);
   }
 
-  // What can be left when owners that do not wait finish one after another, in any order, until
-  // none can: one set for each outcome. Everybody can finish when the empty set is among them.
+  // What can remain when owners that do not wait finish one after another, in any order, until none
+  // can: one set per outcome. If the empty set is among them, everybody can finish.
   [[nodiscard]] std::vector<Set> endings() const {
     std::vector<Set> found;
     std::vector<Set> reached{all()};
@@ -171,15 +173,15 @@ class RuleModel {
   using Segments = std::vector<std::string>;
   struct Limit {
     std::uint32_t most = 0;
-    Set members = 0;  // Earlier ones.
+    Set members = 0;  // Earlier tickets.
   };
   struct Row {
     Segments owner;
     std::vector<std::pair<Segments, Mode>> claims;
-    Set excluded_by = 0;  // Earlier ones.
+    Set excluded_by = 0;  // Earlier tickets.
     std::vector<Limit> limits;
 
-    // Over the old content: a walk pushes and pops millions of tickets, and allocates for none.
+    // Reuses the old buffers: a walk pushes and pops millions of tickets without allocating.
     void assign(const Ticket& ticket) {
       assign_segments(owner, ticket.owner.id);
       claims.resize(ticket.claims.size());
@@ -216,7 +218,7 @@ class RuleModel {
   }
 
   std::size_t size_ = 0;
-  std::vector<Row> rows_;  // Those from size_ on are empty shells.
+  std::vector<Row> rows_;  // Those from size_ on are unused.
 };
 
 }  // namespace tenure

@@ -28,7 +28,7 @@ TEST(Rule, GrantsInOrderAndNobodyOvertakes) {
                 "a book/1:shared",
                 "b book/1:shared",
                 "c book/1",
-                "d book/1:shared",  // Could share with 1 and 2, but the writer was first.
+                "d book/1:shared",  // Could share with 1 and 2, but the writer came first.
                 "e book/2",
             })),
             "1 holds; 2 holds; 3 waits for 1 2, position 1; 4 waits for 3, position 2; 5 holds");
@@ -168,7 +168,7 @@ TEST(Deadlock, IsNotASecondShareUnlessSomebodyWaitsInBetween) {
 TEST(Deadlock, IsNoneWhileOneMemberOfALimitedGroupCanFinish) {
   EXPECT_EQ(
       deadlock_at_last(queue({"a p:permits(2)", "b p:permits(2)", "c x", "a x", "c p:permits(2)"})),
-      "");  // A circle, a -> c -> a; but b does not wait, and makes room for c.
+      "");  // A cycle, a -> c -> a; but b does not wait, and will make room for c.
   EXPECT_EQ(deadlock_at_last(
                 queue({"a p:permits(2)", "b p:permits(2)", "c x", "a x", "b x", "c p:permits(2)"})),
             "c (p:permits(2), ticket 6) waits for a (p:permits(2), ticket 1), "
@@ -195,9 +195,9 @@ TEST(Deadlock, IsNoneAmongSiblingsOrFromAParentToItsChild) {
 
 TEST(Deadlock, IsOnlySoughtWhereTheStartTakesPart) {
   const auto tickets = queue({"a x", "b y", "b x", "a y", "c x", "d z"});
-  EXPECT_EQ(find_cycle(tickets, Token{5}), std::vector<Wait>{});  // Stuck, but in no circle.
+  EXPECT_EQ(find_cycle(tickets, Token{5}), std::vector<Wait>{});  // Stuck, but not part of a cycle.
   EXPECT_EQ(find_cycle(tickets, Token{6}), std::vector<Wait>{});
-  EXPECT_EQ(find_cycle(tickets, Token{7}), std::vector<Wait>{});  // Not there.
+  EXPECT_EQ(find_cycle(tickets, Token{7}), std::vector<Wait>{});  // There is no such ticket.
   EXPECT_EQ(find_cycle(tickets, Token{3}), (std::vector<Wait>{{.waiting = {3}, .blocker = {1}},
                                                               {.waiting = {4}, .blocker = {2}}}));
 }
@@ -207,8 +207,9 @@ TEST(Deadlock, IsDescribedEvenWhereATicketIsGone) {
             "a (x, ticket 1) waits for ticket 7");
 }
 
-// Goal: an append into a busy space stays cheap. Method: a search that looked at what it can't
-// reach would compare each of 20,000 strangers with each, and run into the time limit of the tests.
+// Goal: an append to a busy space stays cheap. Method: a search that looked at tickets it can't
+// reach would compare each of 20,000 tickets with each other one, and exceed the time limit of the
+// tests.
 TEST(Deadlock, IsFoundAmongManyStrangers) {
   std::vector<Ticket> tickets;
   for (std::uint64_t i = 1; i <= 20'000; ++i) {
@@ -226,7 +227,7 @@ TEST(Deadlock, IsFoundAmongManyStrangers) {
 
 // --- Properties ---
 
-// Few enough to meet, and mostly apart, so that circles are long.
+// Few enough paths to conflict, and mostly different, so that cycles are long.
 rc::Gen<Path> any_path() {
   return rc::gen::map(rc::gen::elementOf(std::vector<std::string>{
                           "x", "x/1", "x/2", "x/2/a", "y", "y/1", "y/2", "z", "u", "v", "/"}),
@@ -234,7 +235,7 @@ rc::Gen<Path> any_path() {
 }
 
 rc::Gen<Claim> any_claim() {
-  // The limits of one path and group agree, as find_limit_clash makes sure.
+  // The limits of one path and group agree, as find_limit_clash ensures.
   return rc::gen::apply(
       [](const Path& path, int mode) {
         switch (mode) {
@@ -307,7 +308,7 @@ RC_GTEST_PROP(RuleProperty, FollowsTheModel, ()) {
   }
 }
 
-// Whether `circle` is one: real waits among tickets that nothing can help.
+// Checks that `circle` is a cycle of real waits among tickets that can never be granted.
 void check_circle(const std::vector<Wait>& circle, const std::vector<Ticket>& tickets,
                   const RuleModel& model, RuleModel::Set stuck) {
   const auto index_of = [&tickets](Token number) {

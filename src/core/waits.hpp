@@ -1,8 +1,8 @@
-// waits.hpp: the rule on a part of the tickets, for its callers inside core/. `alive(i)` says
-// whether tickets[i] is looked at.
+// waits.hpp: the rule on a subset of the tickets, for use inside core/. `alive(i)` says whether
+// tickets[i] belongs to the subset.
 //
-// Every function passes over the tickets and keeps no table of who waits for whom: in a queue of n
-// such a table has n * n / 2 entries.
+// Every function scans the tickets and keeps no table of blockers: for a queue of n tickets such a
+// table would have n * n / 2 entries.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace tenure {
   });
 }
 
-// Whether enough tickets fill the limit of `claim`, a claim of `ticket`, to keep that waiting.
+// Whether enough tickets fill the limit of `claim`, a claim of `ticket`, to make the ticket wait.
 template <class Alive>
 [[nodiscard]] bool limit_reached(const Ticket& ticket, const Claim& claim,
                                  std::span<const Ticket> tickets, const Alive& alive) {
@@ -49,7 +49,7 @@ template <class Alive>
   });
 }
 
-// The indices of what `ticket` waits for.
+// The indices of the tickets that `ticket` waits for.
 template <class Alive>
 [[nodiscard]] std::vector<std::size_t> waits_for(const Ticket& ticket,
                                                  std::span<const Ticket> tickets,

@@ -1,4 +1,4 @@
-// Calling a name is on the way to every lock, so it must not allocate.
+// Every lock calls a name, so a call must not allocate.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -16,13 +16,13 @@ namespace {
 std::atomic<std::size_t> allocations = 0;
 }  // namespace
 
-// Replaced for the whole test program. Not inlined: g++ would see malloc behind new, and warn.
+// Replaced for the whole test program. Not inlined: g++ would see malloc inside new, and warn.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   ++allocations;
   if (void* memory = std::malloc(size)) return memory;
   throw std::bad_alloc{};
 }
-// The sanitizers' own new[] would not come by here.
+// The sanitizers' own new[] would not call the operator above.
 [[gnu::noinline]] void* operator new[](std::size_t size) { return ::operator new(size); }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }

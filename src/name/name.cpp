@@ -39,17 +39,18 @@ using detail::NameRecord;
   std::abort();
 }
 
-// Held for some hundred nanoseconds at a time, at load. A waiter sleeps and looks again, because
-// waking it up would be a protocol between copies of Tenure of different age.
+// Held for a few hundred nanoseconds at a time, at load. A waiter sleeps and checks again: waking
+// it would need a protocol between copies of Tenure of different versions.
 //
-// A child forked while another thread had the lock finds its parent's process id in there and takes
-// the lock over: each change to the list is one store, so what it finds is whole.
+// If a process forks while another thread holds the lock, the child finds its parent's process id
+// in it and takes the lock over. Each change to the list is one store, so the list is always
+// consistent.
 class TENURE_CAPABILITY("lock") Lock {
  public:
   void lock() noexcept TENURE_ACQUIRE() {
     const auto self = static_cast<std::uint32_t>(::getpid());
     std::uint32_t expected = 0;
-    // acquire/release: whoever has the lock sees the records that earlier holders linked.
+    // acquire/release: the holder of the lock sees the records that earlier holders linked.
     while (!holder_.compare_exchange_weak(expected, self, std::memory_order_acquire,
                                           std::memory_order_relaxed)) {
       if (expected != self) continue;
@@ -76,9 +77,9 @@ class TENURE_SCOPED_CAPABILITY Locked {
   Lock& lock_;
 };
 
-// The registry: one a process, whatever the number of copies of this file in it. It is shared
-// between versions of Tenure, so its layout and `bucket` never change; another layout would have
-// another `domain`. Chains are in the order of registration.
+// The registry: one per process, whatever the number of copies of this file in it. Versions of
+// Tenure share it, so its layout and `bucket` never change; another layout would use another
+// `domain`. Chains are in the order of registration.
 struct Registry {
   Lock lock;
   std::uint32_t unused = 0;
@@ -95,20 +96,21 @@ constexpr std::size_t bucket(std::string_view text) noexcept {  // FNV-1a, folde
   return (hash ^ (hash >> 16U)) & 0xffU;
 }
 
-// Called with the loader's lock held. Copies of Tenure that share no symbol still share libc, and
-// libc's one table of strings that anybody may add to is the directories of message catalogues:
-// the registry's address is there as text, under a domain that has no messages. See README.md for
-// what else was considered.
+// Called with the loader's lock held. Copies of Tenure that share no symbol still share libc. The
+// only table of strings in libc that any code may extend is the list of directories of message
+// catalogues. The registry's address is there as text, under a domain that has no messages.
+// README.md lists the rejected alternatives.
 Registry* find_or_make() noexcept {
   constexpr std::size_t digits = 16;
   const char* found = ::bindtextdomain(domain, nullptr);
   const std::string_view text = found != nullptr ? found : "";
-  if (text.starts_with(rendezvous)) {  // Else it is the default directory: we are the first.
+  // Otherwise it is the default directory, and this copy is the first.
+  if (text.starts_with(rendezvous)) {
     std::uintptr_t address = 0;
     std::from_chars(text.data() + rendezvous.size(), text.data() + text.size(), address, 16);
     return std::bit_cast<Registry*>(address);
   }
-  // Of no library and no allocator, so that it outlives the copy that made it.
+  // A mapping of its own, so that the registry outlives the copy that made it.
   void* memory =
       ::mmap(nullptr, sizeof(Registry), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   std::array<char, rendezvous.size() + digits + 1> entry{};
@@ -121,11 +123,12 @@ Registry* find_or_make() noexcept {
   return new (memory) Registry;
 }
 
-// constinit, and never destroyed: names come and go in any order with respect to this file.
+// constinit, and never destroyed: names are created and destroyed in any order relative to this
+// file.
 constinit std::atomic<Registry*> known = nullptr;
 
-// The first call in each copy of Tenure takes about 20 us, most of it the loader's, which looks up
-// the functions used here; later ones are a load, and registering a name is 0.2 us.
+// The first call in each copy of Tenure takes about 20 us, mostly in the loader, which looks up the
+// functions used here. Later calls are one load, and registering a name takes 0.2 us.
 Registry& registry() noexcept {
   if (Registry* found = known.load(std::memory_order_acquire)) return *found;
   // Two copies must not both find nothing. dl_iterate_phdr calls back with the loader's lock held,
@@ -177,7 +180,8 @@ void enroll(NameRecord& record) noexcept {
     NameRecord** link = &all.buckets.at(bucket(text_of(record)));
     for (; *link != nullptr && message.empty(); link = &(*link)->next) {
       if (text_of(**link) == text_of(record) && !same_definition(**link, record)) {
-        message = complaint(**link, record);  // While the other one's strings are there.
+        // While the strings of the other definition still exist.
+        message = complaint(**link, record);
       }
     }
     if (message.empty()) *link = &record;

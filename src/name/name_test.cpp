@@ -1,4 +1,4 @@
-// What a name makes: paths and claims. The registry is tried in registry_test.cpp.
+// What a name makes: paths and claims. registry_test.cpp tests the registry.
 #include "tenure/name.hpp"
 
 #include <gtest/gtest.h>
@@ -92,7 +92,7 @@ TEST(Name, MakesClaims) {
   EXPECT_EQ(request.at(1).text(), Claim{Path::of("chapter")}.text());
 }
 
-// Keys of the first kind of collision: text that looks like structure.
+// Arguments whose text looks like structure.
 TEST(Name, KeepsArgumentsApart) {
   const std::set<Path> keys{book("a", "b"), book("a,b"),    book("a/b"), book("a%2Fb"),
                             book("", "ab"), book("ab", ""), book("ab")};

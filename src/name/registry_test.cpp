@@ -1,5 +1,4 @@
-// What names have in common: the registry, within one binary. tests/names has real programs and
-// plug-ins.
+// What names share: the registry, within one binary. tests/names has real programs and plug-ins.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -112,7 +111,7 @@ TEST(RegistryDeathTest, EndsTheProgramOnAnotherDefinition) {
 }
 
 // Goal: registering from many threads loses nothing and mixes nothing up. Method: each of four
-// threads defines and drops its own name and one that all have in common, and looks at the list.
+// threads defines and drops its own name and one that all share, and reads the list.
 TEST(Registry, IsThreadSafe) {
   std::atomic<int> wrong = 0;
   const auto turns = [&wrong](const char* text) {
@@ -132,15 +131,15 @@ TEST(Registry, IsThreadSafe) {
   EXPECT_FALSE(find("shelf").has_value());
 }
 
-// Goal: a child has its parent's names, and can define more, even when another thread of the parent
-// was just registering. Method: fork under a thread that does nothing else.
+// Goal: a child has its parent's names and can define more, even if another thread of the parent
+// was registering a name. Method: forks while a thread does nothing else.
 TEST(Registry, ServesAForkedChild) {
   const Name parent{"parent"};
   std::jthread busy{[](const std::stop_token& stop) {
     while (!stop.stop_requested()) const Definition turn{Definition::at("busy.cpp", 1, 1)};
   }};
   for (int turn = 0; turn < 200; ++turn) {
-    const pid_t child = ::fork();  // Bare: the fork is what is tested.
+    const pid_t child = ::fork();  // A bare fork: it is what is tested.
     ASSERT_GE(child, 0);
     if (child == 0) {
       ::alarm(20);  // A child that waits for its parent's lock would wait for ever.

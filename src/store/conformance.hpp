@@ -1,12 +1,12 @@
-// conformance.hpp: for tests: what every store must do (tenure/store.hpp). A store's test program
-// links store_conformance and says how such a store is made:
+// conformance.hpp: for tests: what every store must do (tenure/store.hpp). The test program of a
+// store links store_conformance and says how to make such a store:
 //
 //   INSTANTIATE_TEST_SUITE_P(Memory, StoreConformance, ::testing::Values(StoreKind{"memory", [] {
 //     auto store = std::make_shared<MemoryStore>();
 //     return StoreUnderTest{.open = [store] { return store; }};
 //   }}), kind_name);
 //
-// Nothing here sleeps or measures time. A notice that does not come fails the test after
+// Nothing here sleeps or measures time. If a notice does not come, the test fails after
 // kit::patience().
 #pragma once
 
@@ -28,11 +28,11 @@
 
 namespace tenure::conformance {
 
-// One store, somewhere; empty at first. It goes with its last copy.
+// One store, empty at first. It is deleted with the last copy of this object.
 struct StoreUnderTest {
-  // A handle onto it: a new one each time, where a store can have several.
+  // Opens a handle to the store: a new one at each call, if the store can have several.
   std::function<std::shared_ptr<Store>()> open;
-  // The session dies as it does with its process; null where only a real death can be had.
+  // Kills the session as the death of its process would; null if only a real death can do that.
   std::function<void(Session&)> kill = nullptr;
 };
 
@@ -45,25 +45,25 @@ void PrintTo(const StoreKind& kind, std::ostream* out);  // NOLINT: the name tha
 
 class StoreConformance : public ::testing::TestWithParam<StoreKind> {
  protected:
-  // The store of this test; opened by the first call, so a test can fork before.
+  // The store of this test. The first call opens it, so that a test can fork before.
   Store& store();
   [[nodiscard]] std::shared_ptr<Store> another() const { return place_.open(); }
   [[nodiscard]] const StoreUnderTest& place() const { return place_; }
 
-  // A put of one key; the revision it made.
+  // Puts one key; returns the revision.
   Revision put(std::string key, std::string value = "");
   Revision remove(std::string key);
   [[nodiscard]] std::vector<Entry> read(const Range& range);
   [[nodiscard]] Revision newest();
-  [[nodiscard]] bool holds(Guard guard);  // An apply with this guard alone commits.
+  [[nodiscard]] bool holds(Guard guard);  // Whether an apply with this guard alone commits.
 
  private:
   StoreUnderTest place_ = GetParam().make();
   std::shared_ptr<Store> store_;
 };
 
-// For a store of several processes: conformance/process_test.cpp, which its test program lists.
-// open() in a forked process is a handle onto the same store.
+// For stores that several processes share: conformance/process_test.cpp, which the test program
+// lists. In a forked process, open() returns a handle to the same store.
 class StoreProcesses : public ::testing::TestWithParam<StoreKind> {
  protected:
   [[nodiscard]] const StoreUnderTest& place() const { return place_; }
@@ -73,24 +73,24 @@ class StoreProcesses : public ::testing::TestWithParam<StoreKind> {
 };
 
 // Increments one of two counters, so that some applies conflict and some do not, and appends an
-// entry for each increment. What counted() then says is counted_by(), the number of appliers.
+// entry for each increment. Afterwards counted() equals counted_by(number of callers).
 void count(Store& store, std::size_t index);
 [[nodiscard]] std::string counted(Store& store);
 [[nodiscard]] std::string counted_by(std::size_t count);
 
 [[nodiscard]] Txn txn(std::vector<Guard> guards, std::vector<Write> writes,
                       std::vector<Range> reads = {});
-// All keys that are not Tenure's own.
+// All keys that are not reserved for Tenure.
 [[nodiscard]] Range everything();
 [[nodiscard]] Range between(std::string from, std::string to);
-// "a b c", with bytes that can't be printed as \xNN.
+// "a b c"; unprintable bytes as \xNN.
 [[nodiscard]] std::string keys(const std::vector<Entry>& entries);
 
 // Counts notices, from any thread.
 class Bell {
  public:
   void ring();
-  // Until it has rung so often.
+  // Waits until it has rung `count` times.
   void wait(std::size_t count = 1, std::source_location where = std::source_location::current());
   [[nodiscard]] Store::Notice notice() {
     return [this] { ring(); };

@@ -21,7 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// By file. Never forgotten, and never destroyed: a store may outlive every static.
+// By file. Modules are never unloaded, and this is never destroyed: a store may outlive every
+// static object.
 struct Loaded {
   base::Mutex mutex;
   std::map<std::string, const Module*> modules TENURE_GUARDED_BY(mutex);
@@ -42,7 +43,7 @@ std::vector<std::string_view> split(std::string_view list) {
   return all;
 }
 
-// The program or shared library that this code was linked into; null in a static program.
+// The program or shared library that contains this code; null in a static program.
 const link_map* own_object() {
   Dl_info info{};
   void* found = nullptr;
@@ -52,7 +53,7 @@ const link_map* own_object() {
   return static_cast<const link_map*>(found);
 }
 
-// As the linker recorded it (-rpath), or empty.
+// The RUNPATH that the linker recorded (-rpath), or empty.
 std::string_view runpath_of(const link_map& object) {
   const char* strings = nullptr;
   std::size_t offset = 0;
@@ -65,8 +66,9 @@ std::string_view runpath_of(const link_map& object) {
 }
 
 // The directory of the object, for $ORIGIN. Empty in a setuid program, which a user may hard-link
-// into a directory of their own, and for a library that was loaded by a relative name, since the
-// current directory may have changed. For the program the kernel is asked: dladdr repeats argv[0].
+// into a directory of their own, and for a library that was loaded by a relative name, because the
+// current directory may have changed. For the program itself the kernel is asked: dladdr repeats
+// argv[0].
 std::string origin_of(const link_map& object) {
   if (::getauxval(AT_SECURE) != 0) return {};
   std::error_code error;

@@ -1,10 +1,11 @@
 // module.hpp: stores whose database needs a large client library, loaded when a URL first needs it.
 // Programs that do not use etcd do not pay for gRPC, which adds 10 ms to every start.
 //
-// A module is a shared object with a copy of this library in it and one C function,
-// tenure_store_module. What it throws can be caught here: types are told by their names.
+// A module is a shared object that contains a copy of this library and one C function,
+// tenure_store_module. Exceptions that it throws can be caught here, because types are compared by
+// name.
 //
-// Where modules are looked for, in this order:
+// Directories that are searched for modules, in this order:
 //   1. the directories in TENURE_MODULES, with colons between them; not in a setuid program
 //   2. the RUNPATH of the program or shared library that this code was linked into
 //
@@ -16,7 +17,7 @@
 // LD_LIBRARY_PATH first, where an empty element means the current directory; does not report where
 // it searched; and under g++'s sanitizers uses the RUNPATH of their runtime, which calls dlopen.
 //
-// A module stays loaded: its threads and those of its libraries can't be told to go.
+// A module is never unloaded, because its threads and those of its libraries can't be ended.
 //
 // Thread safety: all of it.
 #pragma once
@@ -31,7 +32,7 @@
 namespace tenure::stores {
 
 struct Module {
-  const char* version;  // Of the library that is in it: must be ours.
+  const char* version;  // The version of the library inside; it must equal ours.
   std::shared_ptr<Store> (*open)(std::string_view url);
 };
 
@@ -45,8 +46,8 @@ using ModuleFunction = const Module* (*)();
 [[nodiscard]] std::vector<std::string> expand_runpath(std::string_view runpath,
                                                       const std::string& origin);
 
-// NAME.so, from the first directory that has it. Throws StoreError where none has, or where that
-// one can't be used. `package` is what to install, for people.
+// Loads NAME.so from the first directory that has it. Throws StoreError if no directory has it, or
+// if it can't be used. `package` is the package to install, for the message.
 [[nodiscard]] const Module& load_module(const std::string& name, const std::string& package,
                                         const std::vector<std::string>& directories);
 

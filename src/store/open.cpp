@@ -1,4 +1,4 @@
-// Which store a URL names.
+// Finds out which store a URL names.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -20,14 +20,14 @@ constexpr std::string_view known =
 constexpr std::string_view sqlite_scheme = "sqlite:";
 
 std::shared_ptr<Store> open_etcd(std::string_view url) {
-  // What is wrong with a URL is said whether or not the module is there.
+  // Reports an invalid URL even if the module is not installed.
   static_cast<void>(etcd::parse_address(url));
   return stores::load_module("tenure_etcd", "Tenure's module for etcd",
                              stores::module_directories())
       .open(url);
 }
 
-// Hosts with ports, and not a user with a password before a host that is missing.
+// Whether this is a list of hosts with ports, and not a user and a password whose host is missing.
 bool names_hosts(std::string_view hosts) {
   while (!hosts.empty()) {
     const std::string_view one = hosts.substr(0, hosts.find(','));
@@ -40,8 +40,8 @@ bool names_hosts(std::string_view hosts) {
   return true;
 }
 
-// Without "://" it is a short name, or something like postgres:me:password@host or
-// password=… host=….
+// A URL without "://" is a short name, or something like postgres:me:password@host or password=…
+// host=….
 std::string without_server(std::string_view url) {
   if (url.find_first_of("@=?") == std::string_view::npos) return std::string{url};
   const std::size_t colon = url.find(':');
@@ -50,7 +50,7 @@ std::string without_server(std::string_view url) {
 
 }  // namespace
 
-// One that can't be read may be a misspelt URL of a server, and any part of it the password.
+// A URL that can't be parsed may be a misspelt server URL, and any part of it may be the password.
 std::string shown_url(std::string_view url) {
   if (url.starts_with(sqlite_scheme)) return std::string{url};
   try {
@@ -63,7 +63,8 @@ std::string shown_url(std::string_view url) {
   const std::string_view rest = url.substr(start + 3);
   const std::size_t query = rest.find('?');
   const std::string_view head = rest.substr(0, query);
-  // Whether the last '@' ends a password with a '?' in it, or is in a parameter, is unknown.
+  // It is not known whether the last '@' ends a password that contains a '?', or is part of a
+  // parameter.
   const std::size_t at = rest.rfind('@');
   if (at != std::string_view::npos && at > head.size()) return scheme + "...";
   if (at != std::string_view::npos) return scheme + "..." + std::string{head.substr(at)};
@@ -86,7 +87,7 @@ std::shared_ptr<Store> store(std::string_view url) {
 }
 
 void repair(std::string_view url) {
-  if (etcd::is_address(url)) {  // Its URL may have a password in it.
+  if (etcd::is_address(url)) {  // The URL may contain a password.
     throw Error("an etcd store has no epoch to renew: only 'sqlite:PATH' has one");
   }
   if (!url.starts_with(sqlite_scheme)) {

@@ -1,4 +1,4 @@
-// Which store a URL names, and what may be said of a URL.
+// Which store a URL names, and which part of a URL may be shown.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -38,7 +38,7 @@ TEST(Url, IsShownWithoutSecrets) {
   EXPECT_EQ(shown_url("app.db"), "app.db");
 }
 
-// Each misspelt in another way; the password is hun, ter or both.
+// Each is misspelt in another way. The password is hun, ter or both.
 const std::vector<std::string_view> misspelt = {
     "postgress://me:hunter@db/ops",
     "Postgres://me:hunter@db/ops",

@@ -1,7 +1,7 @@
-// session_entry.hpp: what a session's entry says of it, for people and tools: JSON with host, pid,
+// session_entry.hpp: the value of a session's entry, for people and tools: JSON with host, pid,
 // boot, label and since (nanoseconds of the store's clock).
 //
-// Nothing is decided by it: alive() asks the kernel, a lease or the store, never the entry.
+// No decision depends on it: alive() asks the kernel, a lease or the store, never the entry.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace tenure::stores {
 
-// Of this process, now. Bytes of the label or host that are not UTF-8 become %XX.
+// For this process, now. Bytes of the label or host that are not UTF-8 become %XX.
 [[nodiscard]] std::string session_entry(std::string_view label, Instant since);
 
-// The machine's boot id; empty where it can't be read.
+// The machine's boot id; empty if it can't be read.
 [[nodiscard]] std::string boot_id();
 
 // 16 hexadecimal digits.

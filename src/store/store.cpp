@@ -7,7 +7,7 @@ namespace tenure {
 
 void Store::apply_then(Txn txn, Posted done) noexcept { post(std::move(txn), std::move(done)); }
 
-// Behind all others.
+// Posts a transaction behind all others, and waits for it.
 void Store::flush() {
   std::promise<void> told;
   post({}, [&told](const Outcome& /*outcome*/, const std::exception_ptr& error) {

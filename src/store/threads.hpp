@@ -1,4 +1,4 @@
-// threads.hpp: threads that no signal of the program is delivered to.
+// threads.hpp: threads that receive no signals of the program.
 #pragma once
 
 #include <csignal>
@@ -8,7 +8,7 @@
 
 namespace tenure::stores {
 
-// No signal of the program's is delivered to a thread that is started while one exists.
+// While one exists, threads that this thread starts receive no signals of the program.
 class QuietStart {
  public:
   QuietStart() noexcept {

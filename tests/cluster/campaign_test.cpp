@@ -1,8 +1,8 @@
-// Processes on one space while nodes, clients and the network between them fail at random; all that
-// they logged is run through the checker of tests/stress.
+// Processes on one space while nodes, clients and the network between them fail at random; the
+// checker of tests/stress judges their logs.
 //
-// TENURE_FAULTS: how many faults the history has (`make torture` sets it); TENURE_SEED repeats the
-// choice of them, not how the processes interleave.
+// TENURE_FAULTS: the number of faults (`make torture` sets it). TENURE_SEED repeats the choice of
+// faults, not the interleaving of the processes.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -30,7 +30,7 @@ using namespace std::chrono_literals;
 using stress::below;
 
 constexpr std::uint64_t grants_between = 10;
-// Nothing is judged by it: a campaign in which nothing goes on any more ends, and says so.
+// Not a judgement: a campaign without progress ends, and says so.
 constexpr auto stuck_after = 180s;
 constexpr std::chrono::milliseconds lease = 3s;
 
@@ -61,7 +61,7 @@ class Workers {
   void note(const std::string& what, const std::string& name) const { fleet_.note(what, name); }
   void stop(std::size_t slot) { fleet_.stop(slot); }
   void go_on(std::size_t slot) { fleet_.go_on(slot); }
-  void kill(std::size_t slot) {  // And another one begins there.
+  void kill(std::size_t slot) {  // Starts another one there.
     fleet_.kill(slot);
     start(slot);
   }
@@ -110,12 +110,13 @@ class Campaign : public ::testing::Test {
     while (fleet.grants() < enough) {
       EXPECT_EQ(fleet.reap(), "");
       if (HasFailure() || std::chrono::steady_clock::now() > end) return false;
-      std::this_thread::sleep_for(1ms);  // Looks, and lets them work.
+      std::this_thread::sleep_for(1ms);  // Polls, and lets them work.
     }
     return true;
   }
 
-  // Strikes, waits until the others have gone on where they can, and repairs. False: stuck.
+  // Injects a fault, waits until the other processes have made progress where they can, and repairs
+  // it. False: stuck.
   [[nodiscard]] bool strike(Workers& fleet, Blow blow, stress::Random& random) {
     const std::size_t member = below(random, fleet.size());
     const std::size_t node = below(random, Cluster::nodes);
@@ -171,7 +172,7 @@ TEST_F(Campaign, WhatProcessesDidUnderFaultsIsWhatALockServiceDoes) {
     }
     EXPECT_EQ(fleet.end_all(), "");
   }
-  // Nothing is lost for ever: everything there is can be had.
+  // Nothing is lost for ever: the whole space can be locked.
   const kit::Process last{cluster.on(0, kit::lock_client())};
   ASSERT_EQ(last.ask("open " + url + " 20000"), "ok");
   EXPECT_EQ(last.ask("lock a"), "holds");

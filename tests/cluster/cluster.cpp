@@ -23,7 +23,7 @@ constexpr int polls = 6000;
 
 std::string name_of(std::size_t node) { return "node" + std::to_string(node); }
 
-// The field of a JSON text that is flat enough.
+// A field of a simple JSON text.
 std::string number_in(const std::string& text, const std::string& field) {
   const std::size_t at = text.find('"' + field + "\":");
   if (at == std::string::npos) return {};
@@ -69,7 +69,7 @@ kit::Process::Body Cluster::on(std::size_t client, kit::Process::Body body) cons
   };
 }
 
-// Each node has an opinion, one that is cut off an old one: two must agree, in one term.
+// Each node has an opinion, and one that is cut off has an old one: two must agree, in one term.
 std::size_t Cluster::leader() const {
   for (int i = 0; i < polls; ++i) {
     std::map<std::string, std::size_t> votes;

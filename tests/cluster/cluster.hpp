@@ -1,10 +1,10 @@
-// cluster.hpp: three etcd servers, each on a machine of its own, and what can be done to them.
+// cluster.hpp: three etcd servers, each on a machine of its own, and faults for them.
 //
 //   Cluster cluster{2};                               // With two more machines, for clients.
 //   kit::Process client{cluster.on(0, kit::lock_client())};
 //   cluster.node(cluster.leader()).kill();
 //
-// Machines of the network: 0 to 2 are the nodes, those behind them the clients'.
+// Machines of the network: 0 to 2 are the nodes, the following ones belong to clients.
 //
 // Thread safety: none.
 #pragma once
@@ -36,20 +36,20 @@ class Cluster {
   // The body of a process, on a client's machine.
   [[nodiscard]] kit::Process::Body on(std::size_t client, kit::Process::Body body) const;
 
-  // Who leads, as a majority sees it; waits until there is one.
+  // The leader as a majority sees it; waits until there is one.
   [[nodiscard]] std::size_t leader() const;
   [[nodiscard]] std::size_t follower() const { return (leader() + 1) % nodes; }
 
-  // Faults. A client is told by its machine.
+  // Faults. A client is identified by its machine.
   void stop(std::size_t node);  // SIGSTOP
   void cut_node(std::size_t one, std::size_t other) { network_.cut(one, other); }
-  void cut_off_node(std::size_t node);  // From the other nodes; clients reach it.
+  void cut_off_node(std::size_t node);  // From the other nodes; clients still reach it.
   void cut_client(std::size_t client, std::size_t node) { network_.cut(nodes + client, node); }
   void cut_off_client(std::size_t client) { network_.cut_off(nodes + client); }
-  // The client's questions get there, and the answers do not.
+  // The client's requests arrive, but the answers do not.
   void lose_answers(std::size_t client, std::size_t node) { network_.lose(node, nodes + client); }
   void heal_network() { network_.heal(); }
-  // All is well again: network, stopped nodes, dead nodes. Waits until every node is ready.
+  // Repairs everything: network, stopped nodes, dead nodes. Waits until every node is ready.
   void heal();
 
  private:
@@ -60,7 +60,7 @@ class Cluster {
   std::array<bool, nodes> stopped_{};
 };
 
-// The cluster of this program, made by the first who asks, with this many machines for clients.
+// The cluster of this program, created by the first call, with this many machines for clients.
 inline constexpr std::size_t client_machines = 4;
 [[nodiscard]] Cluster& the_cluster();
 

@@ -1,6 +1,6 @@
-// A cluster of three and its clients, and one fault after the other. Whatever happens, no two hold
-// at once, tokens only go up, who loses a hold is told before another gets it, and who waits gets
-// in once all is well again.
+// A cluster of three nodes and its clients, with one fault after the other. Whatever happens, no
+// two processes hold at once, tokens only rise, a holder that loses its hold is told before the
+// next grant, and a waiter is granted once the fault is repaired.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -22,12 +22,12 @@ namespace {
 using namespace std::chrono_literals;
 using kit::Process;
 
-// So long that no hold is lost while a cluster finds a new leader, however busy the machine is.
+// So long that no hold is lost while the cluster elects a new leader, however busy the machine is.
 constexpr std::chrono::milliseconds long_lease = 120s;
-// Short, where it is to end.
+// Short, for leases that are to expire.
 constexpr std::chrono::milliseconds short_lease = 3s;
 
-// A lock client with one command more.
+// A lock client with one more command.
 //   wall SECONDS   sets the wall clock of the process forward, or back; "ok"
 Process::Body client() {
   return kit::lock_client([](const std::string& command) -> std::optional<std::string> {
@@ -51,11 +51,11 @@ class ClusterFaults : public ::testing::Test {
     for (const Process* const client : {&one, &two, &three}) open(*client, lease);
   }
 
-  // An error that a cluster in trouble may give: that there was no answer.
+  // An error that a cluster with a fault may return: there was no answer.
   [[nodiscard]] static bool is_trouble(std::string_view said) {
     return said.starts_with("error: etcd at ");
   }
-  // What was asked before is answered; where that is an error, it is asked again.
+  // Waits for the answer to an earlier command; if it is an error, repeats the command.
   void hear_holds(const Process& client, const std::string& path) {
     std::string said = client.hear();
     for (; said != "holds"; said = client.ask("lock " + path)) {
@@ -68,13 +68,13 @@ class ClusterFaults : public ::testing::Test {
     client.tell("lock " + path);
     hear_holds(client, path);
   }
-  // Of one path: of two, one that waited has the older number.
+  // For one path: of two tickets, a waiter has the older number.
   void expect_newer(const Process& client, const std::string& path) {
     const std::uint64_t token = std::stoull(client.ask("token"));
     EXPECT_GT(token, last_token[path]);
     last_token[path] = token;
   }
-  // A release that is not answered is made all the same, as soon as it can be.
+  // A release without an answer is made as soon as possible.
   void release(const Process& client) {
     const std::string said = client.ask("release");
     if (said == "yes") return;
@@ -84,14 +84,15 @@ class ClusterFaults : public ::testing::Test {
   static std::int64_t time(const Process& client, const std::string& what) {
     return std::stoll(client.ask(what));
   }
-  // Until there is one in the queue behind the holder: by a look past all faults.
+  // Waits until there is a ticket in the queue behind the holder, with a look that bypasses all
+  // faults.
   void until_waiting(std::size_t tickets) {
     while (count_tickets() < tickets) std::this_thread::sleep_for(10ms);
   }
   std::size_t count_tickets() {
     const std::string text = cluster.node(cluster.leader())
                                  .etcdctl({"get", "--prefix", prefix, "--keys-only", "-w", "json"});
-    // Tickets are the keys behind '\0' 'k' that are not of a session ('\3').
+    // Tickets are the keys behind '\0' 'k' that do not belong to a session ('\3').
     std::size_t tickets = 0;
     for (std::size_t at = text.find("\"key\":\""); at != std::string::npos;
          at = text.find("\"key\":\"", at + 1)) {
@@ -119,7 +120,7 @@ class ClusterFaults : public ::testing::Test {
     return bytes;
   }
 
-  // One holds, two waits; the fault strikes; nobody is told anything wrong, and both go on.
+  // One holds, two waits; the fault strikes; nobody gets a wrong answer, and both go on.
   template <typename Fault>
   void survive(const Fault& fault) {
     lock(one, "book");
@@ -161,7 +162,7 @@ TEST_F(ClusterFaults, TheLeaderIsKilled) {
   survive([&] { cluster.heal(); });
 }
 
-// An orderly end gives other answers than a sudden one.
+// An orderly shutdown gives other errors than a crash.
 TEST_F(ClusterFaults, EachNodeIsEndedAndStartedInTurn) {
   open_all();
   for (std::size_t node = 0; node < Cluster::nodes; ++node) {
@@ -177,7 +178,7 @@ TEST_F(ClusterFaults, TwoNodesAreKilled) {
   until_waiting(2);
   cluster.node(0).kill();
   cluster.node(1).kill();
-  // No progress for anybody, and no wrong answer.
+  // No client makes progress, and none gets a wrong answer.
   EXPECT_TRUE(is_trouble(three.ask("try other")));
   EXPECT_EQ(one.ask("is lost"), "no");
   cluster.node(0).start();
@@ -202,7 +203,7 @@ TEST_F(ClusterFaults, TheLeaderIsStopped) {
 TEST_F(ClusterFaults, AClientIsCutOffFromOneNode) {
   open_all();
   for (std::size_t node = 0; node < Cluster::nodes; ++node) {
-    // Both the one that holds and the one that waits.
+    // Both the holder and the waiter.
     survive([&] {
       cluster.cut_client(0, node);
       cluster.cut_client(1, node);
@@ -248,7 +249,7 @@ TEST_F(ClusterFaults, AClientIsStoppedPastItsLease) {
   EXPECT_EQ(one.ask("release"), "no");
 }
 
-// Their wall clocks are hours apart, and set while they hold and wait.
+// Their wall clocks are hours apart, and are set while they hold and wait.
 TEST_F(ClusterFaults, ClocksOfClientsAreWrong) {
   EXPECT_EQ(one.ask("wall 18000"), "ok");
   EXPECT_EQ(two.ask("wall -18000"), "ok");
@@ -262,7 +263,7 @@ TEST_F(ClusterFaults, ClocksOfClientsAreWrong) {
     EXPECT_EQ(three.ask("wall -7200"), "ok");
   }
   EXPECT_EQ(errors, 0);
-  // A lease ends by the cluster's time.
+  // A lease expires by the cluster's time.
   EXPECT_EQ(three.ask("close"), "ok");
   open(three, short_lease);
   lock(three, "book");

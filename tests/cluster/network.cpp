@@ -30,8 +30,7 @@ bool write_file(const std::string& path, const std::string& text) {
   return !file.fail();
 }
 
-// A namespace of our own for the network; where that takes rights that we lack, with one of users
-// in which we have them.
+// A network namespace; if we lack the rights for it, inside a user namespace in which we have them.
 std::string leave_network() {
   if (::unshare(CLONE_NEWNET) == 0) return {};
   const auto user = std::to_string(::geteuid());
@@ -119,8 +118,8 @@ std::string Network::address(std::size_t machine) { return subnet(machine) + ".1
 
 void Network::enter(std::size_t machine) const { go_to(machines_.at(machine)); }
 
-// A rule of the router's, before all routes. It drops and says nothing, as a cable does that was
-// pulled somewhere on the way.
+// A rule of the router before all routes. It drops packets silently, like a cable that was pulled
+// somewhere on the way.
 void Network::lose(std::size_t from, std::size_t to) {
   if (std::ranges::find(lost_, std::pair{from, to}) != lost_.end()) return;
   ip("rule add from " + address(from) + " to " + address(to) + " blackhole");

@@ -1,5 +1,5 @@
-// network.hpp: machines on a network that only the test knows: namespaces of the kernel, joined by
-// a router, which can be told to lose what one sends to another.
+// network.hpp: machines on a private network: network namespaces, joined by a router that can drop
+// packets between any two of them.
 //
 //   Network network{4};
 //   network.cut(0, 2);       // Silently, both ways: nobody is told.
@@ -10,12 +10,12 @@
 //   machine 1: 10.77.1.1 --- router: the test itself, which reaches all of them, always
 //   machine 2: 10.77.2.1 ---'
 //
-// Nothing has a name: a namespace goes with the last process and descriptor that it has, so nothing
-// is left behind, however the test ends. The test's own process leaves the network that it was in;
-// nothing gets out of here.
+// Nothing has a name: a namespace ends with its last process and descriptor, so nothing is left
+// behind, however the test ends. The process of the test leaves its former network; nothing gets
+// out of here.
 //
-// Needs rights: root's, or a kernel that lets everybody have user namespaces. Made by a process of
-// one thread.
+// Needs root, or a kernel that allows user namespaces for everybody. Created by a process with one
+// thread.
 //
 // Thread safety: none.
 #pragma once
@@ -36,10 +36,10 @@ class Network {
 
   [[nodiscard]] std::size_t size() const noexcept { return machines_.size(); }
   [[nodiscard]] static std::string address(std::size_t machine);
-  // This process is there from now on; throws where that can't be.
+  // Moves this process to the machine; throws if that fails.
   void enter(std::size_t machine) const;
 
-  // What one sends to the other is lost.
+  // Drops everything that one machine sends to the other.
   void lose(std::size_t from, std::size_t to);
   void cut(std::size_t one, std::size_t other);  // Both ways.
   void cut_off(std::size_t machine);             // From all others.

@@ -1,9 +1,9 @@
-// Answers that get lost on the way from a server: every call, with each question or answer of it
-// lost, on PostgreSQL, behind PgBouncer and on etcd. A call may fail, but it never says what is not
-// so, no hold is lost, nothing is held twice and nothing stays behind.
+// Lost messages: every call, with each of its questions or answers lost in turn, on PostgreSQL,
+// behind PgBouncer and on etcd. A call may fail, but it never reports something wrong, no hold is
+// lost, nothing is held twice and nothing is left behind.
 //
-// Each row of `calls` is what a client is told, and what it may answer. src/space/stored has the
-// same for the spaces alone (stored_answers_test.cpp).
+// Each row of `calls` has the commands for a client, and the valid answers. src/space/stored has
+// the same for spaces alone (stored_answers_test.cpp).
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -32,11 +32,11 @@ using kit::Proxy;
 enum class Server : std::uint8_t { postgres, pooler, etcd };
 constexpr std::array<const char*, 3> server_names = {"Postgres", "PgBouncer", "Etcd"};
 
-// What the near client does about `book`.
+// What the near client does with `book`.
 enum class Near : std::uint8_t {
   nothing,
   releases,    // It holds it, and releases it when the call waits or has failed.
-  is_overdue,  // It holds it past its max_hold, and is stopped: the call clears its ticket away.
+  is_overdue,  // It holds it past its max_hold, and is stopped: the call removes its ticket.
 };
 
 struct Call {
@@ -44,9 +44,9 @@ struct Call {
   std::vector<const char*> before;  // Commands.
   const char* command;              // OPEN: the command that opens the space.
   const char* answer;               // Unless it fails.
-  bool holds = false;               // Before it, and also where it fails.
+  bool holds = false;               // Before the call, and also if it fails.
   Near near = Near::nothing;
-  std::size_t in_a_row = 1;  // So many losses at most.
+  std::size_t in_a_row = 1;  // At most so many losses.
 };
 
 constexpr const char* an_hour = "limit 3600000000000";
@@ -86,7 +86,7 @@ class LostAnswers : public ::testing::TestWithParam<std::tuple<Call, Server>> {
   }
   [[nodiscard]] std::string opening() { return "open " + url(network.port()) + " 3600000"; }
 
-  // Once, with the question or answer of this turn lost. False: the call has fewer turns.
+  // One run, with the question or answer of this turn lost. False: the call has fewer turns.
   bool lose(std::size_t turn, Proxy::Way way, std::size_t in_a_row);
   [[nodiscard]] std::string make(const std::string& command) const;
   void expect_held_once() const;
@@ -109,7 +109,7 @@ void LostAnswers::expect_held_once() const {
   EXPECT_EQ(far.ask("release"), "yes");
 }
 
-// What could not be given back at once is given back soon.
+// What could not be released at once is released soon.
 void LostAnswers::expect_nothing_left() const {
   kit::until([this] { return near.ask("count book") == "0"; });
 }
@@ -177,7 +177,8 @@ bool LostAnswers::lose(std::size_t turn, Proxy::Way way, std::size_t in_a_row) {
 }
 
 TEST_P(LostAnswers, AreNoHarm) {
-  static constexpr std::size_t most_turns = 12;  // The rest of a long call is what others do too.
+  // The rest of a long call is like that of the others.
+  static constexpr std::size_t most_turns = 12;
   const auto lose_each = [this](Proxy::Way way, std::size_t in_a_row) {
     for (std::size_t turn = 1; turn <= most_turns; ++turn) {
       SCOPED_TRACE((way == Proxy::Way::to_client ? "answer " : "question ") + std::to_string(turn) +

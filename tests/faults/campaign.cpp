@@ -21,7 +21,7 @@ using stress::below;
 using stress::boot_ns;
 
 constexpr std::int64_t ms_ns = 1'000'000;
-constexpr auto stuck_time = 90s;  // A lease, a lost connection: far less.
+constexpr auto stuck_time = 90s;  // A lease or a lost connection takes far less.
 constexpr std::int64_t stuck_ns = std::chrono::nanoseconds{stuck_time}.count();
 constexpr std::int64_t longest_calm = 1'000 * ms_ns;
 constexpr std::uint64_t grants_between = 20;
@@ -129,7 +129,7 @@ class Run {
     return sum;
   }
 
-  // Or for long enough: what has to be undone first may be the reason why nobody does.
+  // Or after a while: the fault may be the reason why nobody makes progress.
   void let_them_work() {
     const std::uint64_t enough = grants() + 1 + below(random_, grants_between);
     const std::int64_t until = boot_ns() + longest_calm;
@@ -151,7 +151,7 @@ class Run {
     return {};
   }
 
-  // What the worker last wrote of itself.
+  // The last line that the worker logged about itself.
   [[nodiscard]] std::string last_words(std::size_t slot) const {
     std::ifstream life{directory_ + '/' + fleet_.name(slot) + ".life"};
     std::deque<std::string> last;
@@ -174,7 +174,7 @@ class Run {
   stress::Progress progress_;
   stress::Fleet fleet_;
   std::vector<Fault> faults_;
-  std::vector<const Fault*> deck_;  // Still to come, before all come again.
+  std::vector<const Fault*> deck_;  // Faults that are still to come before any is repeated.
   std::vector<Later> later_;
   std::map<std::string, std::size_t> struck_;
 };

@@ -1,5 +1,5 @@
-// campaign.hpp: processes that lock in a space while whatever can fail does, at random, and what
-// the checker of tests/stress says of their history.
+// campaign.hpp: processes that lock in a space while faults strike at random, and the verdict of
+// the checker of tests/stress on their history.
 //
 //   Campaign campaign;
 //   campaign.urls = {…};                      // One a process.
@@ -11,13 +11,13 @@
 //   EXPECT_EQ(report.wrong, "");
 //   std::puts(report.text().c_str());
 //
-// Faults come from the seed, one after the other, each after a few grants or a second; all kinds
-// before any comes again. What has to be undone is, after a random part of two leases, while others
-// strike. Processes are stopped and killed besides. When the time is over all is undone; then each
-// process must get something again, all must end when they are told, and one that comes last must
-// get the whole space.
+// The seed determines the faults. They strike one after the other, each after a few grants or a
+// second; every kind strikes before any is repeated. A fault that has to be undone is undone after
+// a random part of two leases, while others strike. Processes are stopped and killed as well. At
+// the end everything is undone; then each process must get a lock again, all must end when told,
+// and a last process must get the whole space.
 //
-// Faults run in the thread that calls run(), and none may throw.
+// Faults run on the thread that calls run(), and must not throw.
 #pragma once
 
 #include <chrono>
@@ -43,7 +43,7 @@ using Undo = std::function<void()>;  // May be empty.
 struct Fault {
   std::string name;  // One word.
   std::function<Undo(stress::Random&)> strike;
-  bool alone = false;  // Not while another such one is not undone: both are of one server.
+  bool alone = false;  // Not before another such fault is undone: both affect one server.
 };
 
 struct Campaign {
@@ -56,7 +56,7 @@ struct Campaign {
 };
 
 struct Report {
-  std::string wrong;  // All that must not be; empty: nothing.
+  std::string wrong;  // All violations; empty: none.
   stress::Figures figures;
   std::size_t proved = 0;  // Holds that are certain for some time.
   std::size_t violations = 0;
@@ -66,10 +66,10 @@ struct Report {
   [[nodiscard]] std::string text() const;
 };
 
-// Where something is wrong, the logs are kept, and `wrong` says where.
+// If something is wrong, the logs are kept, and `wrong` says where.
 [[nodiscard]] Report run(const Campaign& campaign);
 
-// What a network of ours can do to whoever is behind it.
+// What a proxy can do to the clients behind it.
 [[nodiscard]] std::vector<Fault> network_faults(
     const std::vector<std::unique_ptr<Proxy>>& networks);
 

@@ -1,7 +1,7 @@
-// Campaigns (campaign.hpp) on the stores that are reached through a network.
+// Campaigns (campaign.hpp) on the stores that are reached over a network.
 //
-// TENURE_FAULTS_RUNS (1) histories of TENURE_FAULTS_SECONDS (10) each; TENURE_FAULTS_SEED repeats
-// the first one's requests and faults, not how they interleave.
+// TENURE_FAULTS_RUNS (1) histories of TENURE_FAULTS_SECONDS (10) each. TENURE_FAULTS_SEED repeats
+// the requests and faults of the first one, not their interleaving.
 #include "tests/faults/campaign.hpp"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ Networks networks_to(int port) {
   return networks;
 }
 
-// `prepare` gives URLs and faults to each history.
+// `prepare` sets the URLs and faults of each history.
 template <class Prepare>
 void run_all(const char* store, int port, const Prepare& prepare) {
   const std::uint64_t runs = number_of("TENURE_FAULTS_RUNS", 1);
@@ -75,7 +75,7 @@ void run_all(const char* store, int port, const Prepare& prepare) {
               static_cast<unsigned long long>(runs), operations, grants, faults, violations);
 }
 
-// All connections of clients, if the server is there.
+// All connections of clients, if the server is running.
 Undo end_backends(Random& /*random*/) {
   Postgres::instance().sql(
       "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "

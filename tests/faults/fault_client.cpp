@@ -16,8 +16,9 @@ using stress::Event;
 using stress::one_in;
 
 constexpr std::array way_names = {"lock", "lock-stop", "try_lock", "try_lock_for"};
-constexpr std::uint64_t as_proved = 1;  // A max_hold: certain is what an `until` says.
-constexpr std::uint32_t places = 2;     // Of every semaphore.
+// A max_hold: only an `until` in the log makes a hold certain.
+constexpr std::uint64_t as_proved = 1;
+constexpr std::uint32_t places = 2;  // The limit of every semaphore.
 
 // A few paths, one below another, so that most conflict.
 Path some_path(stress::Random& random) {
@@ -104,7 +105,7 @@ std::optional<Hold> FaultClient::ask(Way way, const std::vector<Claim>& claims) 
   } catch (const SessionLost&) {
     why = "session-lost";
   } catch (const Evicted&) {
-    why = "session-lost";  // Its ticket was swept away, and it learned that first.
+    why = "session-lost";  // Its ticket was removed, and it noticed that first.
   } catch (const StoreError&) {
     why = "store";
   } catch (const std::exception& error) {
@@ -127,10 +128,10 @@ std::optional<Hold> FaultClient::call(Way way, const std::vector<Claim>& claims,
   return std::nullopt;
 }
 
-// Mostly for as short as it can be; now and then long enough to be struck.
+// Mostly as short as possible; sometimes long enough for a fault to strike.
 void FaultClient::keep(const Hold& hold) {
   if (setup_.proof == Proof::silence) {
-    // Now and then longer than a lease.
+    // Sometimes longer than a lease.
     const auto longer = std::chrono::nanoseconds{setup_.lease + 1s};
     return keep_until_lost(hold, one_in(random_, 150) ? longer : below(random_, 9) * 1ms);
   }
@@ -142,7 +143,7 @@ void FaultClient::keep(const Hold& hold) {
   prove(hold, one_in(random_, 2));
 }
 
-// Reads the clock first: that was before lost() was found silent.
+// Reads the clock before it checks that lost() has not fired.
 void FaultClient::keep_until_lost(const Hold& hold, std::chrono::nanoseconds time) {
   const std::int64_t end = stress::boot_ns() + time.count();
   for (;;) {
@@ -154,7 +155,7 @@ void FaultClient::keep_until_lost(const Hold& hold, std::chrono::nanoseconds tim
   }
 }
 
-// The ticket is there now, so the hold was certain until before this began.
+// The ticket exists now, so the hold was certain until before this call.
 void FaultClient::prove(const Hold& hold, bool with_write) {
   const std::int64_t before = stress::boot_ns();
   try {
@@ -165,7 +166,7 @@ void FaultClient::prove(const Hold& hold, bool with_write) {
       write(request_, Event::Kind::until, static_cast<std::uint64_t>(before));
     }
   } catch (const StoreError&) {  // NOLINT(bugprone-empty-catch)
-    // Then nothing is proved.
+    // Nothing is proved then.
   }
 }
 

@@ -1,12 +1,12 @@
-// fault_client.hpp: one thread of a worker: asks, holds, gives back, and writes down each step, as
-// tests/stress has it, on a store that may fail at any moment.
+// fault_client.hpp: one thread of a worker: requests, holds, releases, and logs each step as
+// tests/stress does, on a store that may fail at any moment.
 //
-// A lease can end while its holder does not know, so a hold is certain only at moments of which
+// A lease can end without its holder's knowledge, so a hold is certain only at moments for which
 // there is proof; each `until` in the log is one:
 //   guard   an apply with the hold's guard committed after that moment. No clock is trusted.
-//   silence lost() had not fired yet after that moment. It is what a program relies on that looks
-//           at lost() before each step, so two that are certain at once are a violation, without
-//           any margin.
+//   silence lost() had not fired after that moment. A program that checks lost() before each
+//           step relies on this, so two holders that are certain at once are a violation,
+//           without any margin.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,8 @@ class FaultClient : public stress::Recorder {
   struct Setup {
     std::shared_ptr<Store> store;
     const stress::Log& log;
-    const stress::Log& life;             // When spaces are opened and closed: for who reads why.
+    // When spaces are opened and closed, for people who analyse a failure.
+    const stress::Log& life;
     std::atomic<std::uint64_t>& grants;  // Counted for the driver.
     std::chrono::milliseconds lease;
     Proof proof = Proof::guard;
@@ -41,8 +42,8 @@ class FaultClient : public stress::Recorder {
         setup_(std::move(setup)),
         thread_(thread) {}
 
-  void round();  // One request, in a session of its own; another one when that is lost.
-  // Takes the whole space and gives it back. What is wrong with what was in it; empty: nothing.
+  void round();  // One request, in a session of its own; in a new one after that is lost.
+  // Locks the whole space and releases it. Returns what is wrong with its content; empty: nothing.
   [[nodiscard]] std::string take_all();
 
  private:

@@ -1,10 +1,10 @@
-// Jepsen's experiment with a lock: processes add elements to a set under it (read the set, add one,
-// write it), while each is in turn stopped past its lease, or cut off from the lock for as long,
-// between its read and its write. Of what was acknowledged nothing may be missing in the end, where
-// the set keeps late writers out (shared_set.hpp); where it does not updates can be
-// lost, and the test tells how many were.
+// Jepsen's lock experiment: processes add elements to a set under a lock (read the set, add one,
+// write it). Each in turn is stopped past its lease, or cut off from the lock for as long, between
+// its read and its write. If the set refuses late writers (shared_set.hpp), no acknowledged element
+// may be missing at the end. If it does not, updates can be lost, and the test reports how many
+// were.
 //
-// TENURE_FAULTS_STRIKES (2): how often that is done to somebody.
+// TENURE_FAULTS_STRIKES (2): how many processes are stopped or cut off.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -62,7 +62,7 @@ class TestSpace {
   [[nodiscard]] int port() const {
     return kind_ == Kind::postgres ? Postgres::instance().port() : kit::Etcd::instance().port();
   }
-  // By the server's port, or by that of a network before it.
+  // Through the server's port, or that of a proxy in front of it.
   [[nodiscard]] std::string url(int port) const {
     if (kind_ == Kind::postgres) return schema_->url_at(port);
     return "etcd://127.0.0.1:" + std::to_string(port) + '/' + prefix_ + "?timeout=2s";
@@ -149,11 +149,11 @@ INSTANTIATE_TEST_SUITE_P(Stores, LateTransaction, ::testing::Values(Kind::postgr
 enum class Fencing : std::uint8_t { none, guard, transaction, token };
 
 struct Scene {
-  std::atomic<int> target = nobody;  // Who is to be caught between its read and its write,
-  std::atomic<int> caught = nobody;  // and is, until it is nobody's turn any more.
+  std::atomic<int> target = nobody;  // The process to catch between its read and its write,
+  std::atomic<int> caught = nobody;  // and the one that was caught, until it may go on.
   std::atomic<bool> stopping = false;
   std::atomic<std::uint64_t> added = 0;
-  std::atomic<std::uint64_t> enough = at_a_time;  // Nobody but the target adds more yet.
+  std::atomic<std::uint64_t> enough = at_a_time;  // Only the target may add more for now.
   std::array<std::array<std::atomic<bool>, most_elements>, workers> acknowledged{};
 };
 
@@ -173,7 +173,7 @@ class Adder {
     }
   }
 
-  // How many of all that were acknowledged are not there.
+  // How many acknowledged elements are missing.
   [[nodiscard]] std::size_t missing() const {
     std::set<std::string> there;
     std::istringstream words{set_->look()};
@@ -211,11 +211,11 @@ class Adder {
     } catch (const Evicted&) {
       space_.reset();
     } catch (const StoreError&) {  // NOLINT(bugprone-empty-catch)
-      // Refused or not known: not acknowledged.
+      // Refused or unknown: not acknowledged.
     }
   }
 
-  // The driver has it while it is its turn.
+  // The driver holds it while the process is caught.
   void pause() {
     if (!is_target()) return;
     scene_.caught = static_cast<int>(self_);
@@ -230,8 +230,8 @@ class Adder {
   std::size_t count_ = 0;
 };
 
-// Told where its lock is, and then what its set needs; says "done" when all are to end, and to
-// the next word how many elements are missing.
+// Receives the URL of its lock, and then what its set needs; says "done" when all are to end, and
+// answers the next message with the number of missing elements.
 void add(const Line& line, std::size_t self, Fencing fencing, Scene& scene) {
   const auto told = line.hear();
   if (!told) return;
@@ -292,7 +292,7 @@ class LockSet : public ::testing::TestWithParam<Kind> {
     return server.url() + ' ' + test_space_.schema().name();
   }
 
-  // Until the others have gone on without it: its lease is over then.
+  // Until the others have gone on without it: its lease has expired then.
   void strike(int who, bool cut) {
     const auto at = static_cast<std::size_t>(who);
     scene_->enough = scene_->added.load() + at_a_time;
@@ -335,7 +335,7 @@ class LockSet : public ::testing::TestWithParam<Kind> {
   std::vector<std::unique_ptr<Proxy>> networks_;
 };
 
-// What a lease can't promise: nothing is asserted but that it was tried.
+// What a lease can't promise: asserts only that the experiment ran.
 TEST_P(LockSet, M02_UnfencedUpdatesCanBeLost) {
   RecordProperty("lost", static_cast<int>(run(Fencing::none, "unfenced")));
 }

@@ -1,5 +1,5 @@
-// A client's network fails while it waits, holds, renews and releases. Whatever happens to it, the
-// lock is never handed out twice, never lost for ever, and who waits gets it.
+// A client's network fails while it waits, holds, renews and releases. Whatever happens, the lock
+// is never granted twice, never lost for ever, and a waiter gets it.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -67,14 +67,14 @@ class Network : public ::testing::TestWithParam<Fault> {
   void open_far(int lease) const {
     EXPECT_EQ(far.ask("open " + schema.url_at(network.port()) + ' ' + std::to_string(lease)), "ok");
   }
-  // Looks past both, in the database.
+  // Reads the database directly.
   [[nodiscard]] std::string count(const std::string& what) const {
     return Postgres::instance().sql("SELECT count(*) FROM " + schema.name() + '.' + what);
   }
   void until_waits() const {
     kit::until([this] { return count("waiters") == "1"; });
   }
-  // A release whose outcome is unknown says so; it is then made later.
+  // A release whose outcome is unknown says so; it is retried later.
   static void expect_given_back(std::string_view said) {
     if (said == "yes") return;
     EXPECT_NE(said.find("is not known"), std::string_view::npos) << said;
@@ -94,7 +94,7 @@ TEST_P(Network, FailsWhileItWaits) {
     strike();
     expect_given_back(near.ask("release"));
     std::string said = far.hear();
-    // It was in line, but not yet on the disk, it may be.
+    // The ticket may have been queued, but not yet written to disk.
     if (GetParam() == Fault::crash && said.contains("is not known")) said = far.ask("lock book");
     ASSERT_EQ(said, "holds");
     EXPECT_EQ(near.ask("try book"), "taken");
@@ -118,7 +118,7 @@ TEST_P(Network, FailsWhileItHolds) {
   }
 }
 
-// Its session is renewed by other connections than those that failed.
+// Its session is renewed over other connections than those that failed.
 TEST_P(Network, FailsWhileItRenews) {
   EXPECT_EQ(far.ask("close"), "ok");
   open_far(20'000);
@@ -135,7 +135,7 @@ TEST_P(Network, FailsWhileItRenews) {
   EXPECT_EQ(near.ask("lock book"), "holds");
 }
 
-// The release is on its way, or just there, or its answer is.
+// The release is on its way, has just arrived, or its answer is on its way.
 TEST_P(Network, FailsWhileItReleases) {
   for (int round = 0; round < 2; ++round) {
     ASSERT_EQ(far.ask("lock book"), "holds");
@@ -156,8 +156,8 @@ TEST_P(Network, FailsWhileItReleases) {
 // Nobody waits for the answer of a drop.
 TEST_P(Network, FailsWhileItDrops) {
   for (int round = 0; round < 2; ++round) {
-    // Who first needs a connection that is broken may not know what became of its request: the drop
-    // of the last round may have got through before that.
+    // The first request on a broken connection may not know its outcome: the drop of the last round
+    // may have got through before.
     std::string said = far.ask("lock book");
     while (said.find("is not known") != std::string::npos) said = far.ask("lock book");
     ASSERT_EQ(said, "holds");
@@ -185,7 +185,7 @@ class Alone : public ::testing::Test {
   Proxy network{Postgres::instance().port()};
 };
 
-// Without a server at all: told, and told what to do.
+// Without a server, the error says so, and what to do.
 TEST_F(Alone, ANetworkThatIsDownIsAClearError) {
   network.door(Proxy::Door::shut);
   const std::string said = far.ask("open " + schema.url_at(network.port()) + " 5000");
@@ -198,8 +198,8 @@ TEST_F(Alone, ANetworkThatIsDownIsAClearError) {
   EXPECT_EQ(far.ask("open " + schema.url_at(network.port()) + " 5000"), "ok");
 }
 
-// Cut off for longer than its lease: told; its lock passes on; what it writes late is refused; and
-// with a new session it has a place again.
+// A client is cut off for longer than its lease: lost() fires; its lock passes on; its late write
+// is refused; and with a new session it can queue again.
 TEST_F(Alone, WhoIsCutOffIsToldAndItsLockPassesOn) {
   const std::string past = schema.url_at(Postgres::instance().port());
   const std::string through = schema.url_at(network.port());
@@ -212,7 +212,7 @@ TEST_F(Alone, WhoIsCutOffIsToldAndItsLockPassesOn) {
   EXPECT_EQ(near.ask("lock book"), "holds");
   EXPECT_EQ(far.ask("until lost"), "lost");
   network.door(Proxy::Door::open);
-  // The connections that it has are not worth anything, and it has to find that out.
+  // Its existing connections are dead, and it has to find that out.
   std::string said = far.ask("write book 1");
   while (said.starts_with("error")) {
     EXPECT_NE(said.find("is not known"), std::string::npos) << said;
@@ -228,8 +228,8 @@ TEST_F(Alone, WhoIsCutOffIsToldAndItsLockPassesOn) {
   EXPECT_EQ(far.hear(), "holds");
 }
 
-// It was taken, and the answer that says so is lost with the connection: the ticket is found again,
-// with its place in line, or as the hold that it is.
+// The ticket was appended, and the answer is lost with the connection: the client finds the ticket
+// again, in its position in the queue or already granted.
 TEST_F(Alone, AnAnswerThatIsLostLosesNoTicket) {
   ASSERT_EQ(far.ask("open " + schema.url_at(network.port()) + " 120000"), "ok");
   ASSERT_EQ(near.ask("open " + schema.url_at(Postgres::instance().port()) + " 120000"), "ok");
@@ -258,8 +258,9 @@ TEST_F(Alone, AnAnswerThatIsLostLosesNoTicket) {
   EXPECT_EQ(near.ask("count book"), "0") << "left behind";
 }
 
-// Its questions get lost, and what its watch is told comes through: for gRPC such a connection is
-// well. Or its answers get lost, and gRPC takes its time. In both cases it asks by another one.
+// Requests of the client get lost, but watch events arrive: gRPC considers such a connection
+// healthy. Or answers get lost, and gRPC takes long to notice. In both cases the client uses
+// another connection.
 TEST(EtcdNetwork, WhoIsHalfDeafOrDumbIsHeardOnAnotherConnection) {
   const kit::Etcd server;
   const std::string prefix = '/' + kit::new_prefix() + "?timeout=2s";

@@ -42,20 +42,20 @@ constexpr std::array<const char*, 2> server_names = {"Postgres", "Etcd"};
 enum class Outage : std::uint8_t {
   unreachable,  // The network resets connections of holders, and refuses new ones.
   silent,       // The network accepts everything from holders, and answers nothing.
-  stopped,      // The server is, by SIGSTOP, until all holders have been told.
-  killed,       // The server is, and starts again when all holders have been told.
+  stopped,      // The server is stopped with SIGSTOP until all holders have been told.
+  killed,       // The server is killed, and starts again when all holders have been told.
 };
 constexpr std::array<const char*, 4> outage_names = {"Unreachable", "Silent", "Stopped", "Killed"};
 
 enum class Before : std::uint8_t {
   holds,          // Its session ends the hold.
   holds_briefly,  // Its max_hold ends it.
-  gives_up,       // The call ends the hold: nobody is told.
-  nothing,        // Not even a space.
+  gives_up,       // The call ends the hold, so lost() does not fire.
+  nothing,        // It has not even opened a space.
 };
 
 struct Call {
-  const char* name;     // And the path that the holder locks.
+  const char* name;     // Also the path that the holder locks.
   std::string command;  // OPEN: the command that opens the space.
   Before before = Before::holds;
 };
@@ -83,7 +83,7 @@ const std::vector<Call> calls = {
 };
 // NOLINTEND(modernize-use-designated-initializers)
 
-// Told a URL and "go", it waits for the paths of all calls at once, and says when it got each.
+// Receives a URL and "go", requests the paths of all calls at once, and reports when it got each.
 void lock_after_others(const Line& line) {
   const Space space = open(store(line.hear().value()), {.label = "next", .ttl = 1h});
   line.say("ok");
@@ -134,7 +134,8 @@ class Outages : public ::testing::TestWithParam<std::tuple<Outage, Server>> {
 
   void begin_outage();
   void end_outage();
-  // Tells every client what `command` makes of its call, and compares the answers; empty: nothing.
+  // Sends every client the command that `command` returns for its call, and compares the answers;
+  // empty: sends nothing.
   void expect_all(const std::function<std::string(const Call&)>& command,
                   const std::string& answer) const {
     for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -146,7 +147,7 @@ class Outages : public ::testing::TestWithParam<std::tuple<Outage, Server>> {
       }
     }
   }
-  // On a slow machine a request may reach its own time limit: as often as it takes.
+  // On a slow machine a request may reach its own time limit: repeats it as often as needed.
   void repeat(std::size_t client, const std::string& command, const std::string& answer) const {
     while (clients[client].ask(command) != answer) std::this_thread::yield();
   }
@@ -222,7 +223,8 @@ void Outages::hold_all() const {
   }
 }
 
-// Every call returns, whatever it says; and the process of each is there to say that it was told.
+// Every call returns, whatever its result; and each process still runs and reports that lost()
+// fired.
 void Outages::call_all() const {
   for (std::size_t i = 0; i < calls.size(); ++i) {
     clients[i].tell(calls[i].command == "OPEN" ? opening(1h) : calls[i].command);
@@ -261,7 +263,7 @@ TEST_P(Outages, EveryCallReturnsAndLostFiresBeforeTheNextGrant) {
     EXPECT_LT(number_of(clients[i].ask("lost at")), granted) << calls[i].name;
   }
   end_outage();
-  // With a new session each of them is as good as new.
+  // With a new session each client works again.
   expect_all([](const Call&) { return "close"; }, "ok");
   for (std::size_t i = 0; i < calls.size(); ++i) {
     repeat(i, opening(1h), "ok");

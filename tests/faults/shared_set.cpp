@@ -48,7 +48,7 @@ class InTable final : public SharedSet {
       : connection_(PQconnectdb(url.c_str())), schema_(std::move(schema)) {}
 
   std::optional<std::string> read(const Hold& /*hold*/) override { return look(); }
-  // As docs/clusters.md has it. One message is one transaction.
+  // As in docs/clusters.md. One message is one transaction.
   bool write(const Hold& hold, const std::string& set) override {
     std::string sql;
     for (const Guard& guard : hold.guard()) {
@@ -69,14 +69,14 @@ class InTable final : public SharedSet {
     void operator()(PGresult* result) const noexcept { PQclear(result); }
   };
 
-  // Nothing: it was refused, and rolled back.
+  // Nothing: refused, and rolled back.
   std::optional<std::string> ask(const std::string& sql) {
     const std::unique_ptr<PGresult, Free> result{PQexec(connection_.get(), sql.c_str())};
     if (PQresultStatus(result.get()) == PGRES_TUPLES_OK) return PQgetvalue(result.get(), 0, 0);
     if (PQresultStatus(result.get()) == PGRES_COMMAND_OK) return "";
     const char* const state = PQresultErrorField(result.get(), PG_DIAG_SQLSTATE);
     const std::string_view why = state == nullptr ? "" : state;
-    // The fence's own, and that of two who met.
+    // Errors of the fence, and of two concurrent transactions.
     if (why == "55000" || why == "40001") return std::nullopt;
     throw Error(PQerrorMessage(connection_.get()));
   }
@@ -85,7 +85,7 @@ class InTable final : public SharedSet {
   const std::string schema_;
 };
 
-// The fence in its first line, the set in its second.
+// The first line is the fence, the second the set.
 class InFile final : public SharedSet {
  public:
   explicit InFile(std::string path) : path_(std::move(path)) {}
@@ -122,7 +122,7 @@ class InFile final : public SharedSet {
     return lines;
   }
 
-  // What is there then; nothing: refused.
+  // What the file then contains; nothing: refused.
   std::optional<std::string> admit(const Hold& hold, const std::string* set) {
     const Locked locked{path_};
     auto [first, second] = text();

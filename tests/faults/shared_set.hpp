@@ -1,13 +1,13 @@
-// shared_set.hpp: what holders of a lock keep a set in, and how each keeps late writers out.
+// shared_set.hpp: where the holders of a lock keep a set, and how a late writer is refused.
 //
-//   place | is                         | a late writer is refused by
+//   kind  | is                         | a late writer is refused by
 //   ------+----------------------------+----------------------------------------------------------
 //   store | a key of the lock's store  | nothing; or the hold's guard, in the apply that writes
 //   table | a row of the same database | tenure.fence() in the transaction that writes
-//   file  | a file of its own          | Fence, which has seen the tokens of all who read or wrote
+//   file  | a separate file            | Fence, which has seen all tokens that read or wrote
 //
-// A token protects only from those that it has met: who reads shows it too, or a late writer could
-// still come between that read and its write.
+// A token protects only if the resource has seen it. So readers show their token too; otherwise a
+// late writer could still come between a read and its write.
 #pragma once
 
 #include <memory>
@@ -28,14 +28,14 @@ class SharedSet {
 
   // Nothing: refused.
   [[nodiscard]] virtual std::optional<std::string> read(const Hold& hold) = 0;
-  // False: refused. Throws StoreError where that is not known.
+  // False: refused. Throws StoreError if the outcome is unknown.
   [[nodiscard]] virtual bool write(const Hold& hold, const std::string& set) = 0;
-  // Without a lock, when all is over.
+  // Reads without the lock, at the end of the test.
   [[nodiscard]] virtual std::string look() = 0;
 };
 
 [[nodiscard]] std::unique_ptr<SharedSet> set_in_store(std::shared_ptr<Store> store, bool guarded);
-// Table `SCHEMA_set` with one row; `url` is libpq's, `schema` the store's.
+// Table `SCHEMA_set` with one row. `url` is for libpq, `schema` is the store's.
 [[nodiscard]] std::unique_ptr<SharedSet> set_in_table(const std::string& url,
                                                       const std::string& schema);
 [[nodiscard]] std::unique_ptr<SharedSet> set_in_file(const std::string& path);

@@ -1,5 +1,5 @@
-// A worker of a campaign: two threads that lock in the space of a URL, until SIGTERM, which whoever
-// starts it has blocked.
+// A worker of a campaign: two threads that lock in the space of a URL until SIGTERM, which the
+// starting process has blocked.
 //
 //   faults_worker DIRECTORY NAME SLOT SEED LEASE_MS URL PROOF MINUTES
 //
@@ -25,7 +25,7 @@ namespace {
 
 constexpr unsigned threads = 2;
 
-// While the server is away there is none.
+// There is no store while the server is down.
 std::shared_ptr<Store> open_store(const std::string& url) {
   for (;;) {
     try {

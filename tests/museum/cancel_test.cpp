@@ -1,4 +1,4 @@
-// Giving up while the lock is being given.
+// Cancelling while the lock is being granted.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -45,12 +45,12 @@ Task wait_behind(Locker locker, std::vector<Claim> claims, Next* next) {
   ++next->grants;
 }
 
-// Gives the other side a head start of a few nanoseconds up to a few microseconds.
+// Gives the other side a head start between a few nanoseconds and a few microseconds.
 void hesitate(int turns) {
   for (std::atomic<int> i = 0; i < 32 * turns;) ++i;
 }
 
-// Two threads who stop a wait and release what it waits for, at the same time.
+// Two threads: one stops a wait, the other releases what it waits for, at the same time.
 class Race {
  public:
   void run(std::stop_source stop, Hold hold, int round) {
@@ -98,7 +98,7 @@ class Race {
   }};
 };
 
-// Over and over: one who waits has exactly one outcome, one behind gets the lock either way, and
+// Repeatedly: a waiter has exactly one outcome, the waiter behind it gets the lock either way, and
 // nothing is left.
 void race(const std::vector<Claim>& claims, bool coroutine, int rounds) {
   Space space = open("local:");
@@ -132,7 +132,8 @@ void race(const std::vector<Claim>& claims, bool coroutine, int rounds) {
 TEST(Museum, M32_CancellationRacesWithGrant) { race({page(1)}, false, 300); }
 TEST(Museum, M32_CancellationRacesWithGrantOfACoroutine) { race({page(1)}, true, 1'500); }
 
-// Claims in several shards: whoever gives such a ticket its turn has to take further locks first.
+// Claims in several shards: the thread that gives such a ticket its turn has to lock further shards
+// first.
 TEST(Museum, M32_CancellationRacesWithGrantOfSeveralClaims) {
   race({page(1), page(2).shared(), leaf}, true, 1'500);
 }
@@ -159,7 +160,7 @@ TEST(Museum, M32_StopBeforeTheGrantWinsAndAfterItComesTooLate) {
   EXPECT_TRUE(space.inspect().empty());
 }
 
-// A deadline that passes just when the lock comes free: either is right, both is not.
+// A deadline that passes just when the lock becomes free: either outcome is right, both are not.
 TEST(Museum, M32_DeadlineRacesWithGrant) {
   Space space = open("local:");
   int inside = 0;  // Guarded by page(1): the sanitizer would see two owners.

@@ -1,4 +1,4 @@
-// Files that are not what they should be, and a disk that is full.
+// Files that are not what they should be, and a full disk.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -21,15 +21,16 @@ std::string bytes(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>{file}, {}};
 }
 
-// Beside a database that is in order, somebody left a file in the place of ours. Nobody is to lock
-// by that, and whoever put it there finds it as it was.
+// Beside a valid database, another program left a file with the name of ours. Tenure must not lock
+// by it, and must leave it unchanged.
 TEST(Museum, M26_AHalfWrittenOrForeignSideFileIsRefused) {
   const File file;
   {
     EXPECT_TRUE(open(file.url()).lock(book).release());
   }
   const std::filesystem::path side = file.beside("museum.db-tenure");
-  until([&] { return !std::filesystem::exists(file.beside("museum.db-wal")); });  // It is closed.
+  // The store is closed.
+  until([&] { return !std::filesystem::exists(file.beside("museum.db-wal")); });
   const std::string good = bytes(side);
   const std::string database = bytes(file.path());
   std::string other_magic = good;
@@ -55,8 +56,8 @@ TEST(Museum, M26_AHalfWrittenOrForeignSideFileIsRefused) {
   EXPECT_TRUE(open(file.url()).try_lock(book).has_value());
 }
 
-// The write that fails gives back what it had taken to be made: the gate of the writers, and
-// SQLite's own lock. Others are not held up, nor is the next one of this process.
+// A write that fails releases what it had locked: the gate of the writers, and SQLite's own lock.
+// Neither other processes nor the next write of this process are blocked.
 TEST(Museum, S18_AWriteThatFailsLeavesNothingLocked) {
   const File file;
   const Process other{lock_client(file.url())};

@@ -1,4 +1,4 @@
-// What a hold gives back, and what it can't.
+// What a hold releases, and what it can't.
 #include <gtest/gtest.h>
 
 #include <system_error>

@@ -1,4 +1,4 @@
-// Which keys are one key, and what a key leaves behind.
+// Which keys are the same key, and what a key leaves behind.
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <rapidcheck.h>
@@ -43,8 +43,8 @@ TEST(Museum, M34_KeysOfOneStripeAreStillDifferentKeys) {
   }
 }
 
-// Each thread nests keys of its own, in its own order, and all of one stripe; inside, they meet at
-// keys that are common to all and, there, in one order. Correct by its keys; stuck on a stripe.
+// Each thread nests keys of its own in its own order, all on one stripe; inside, the threads meet
+// at common keys in one common order. Correct by the keys, but a striped table would deadlock.
 TEST(Museum, M34_NestedLocksOfOneStripeDoNotDeadlock) {
   constexpr std::size_t threads = 4;
   constexpr std::size_t nested = 8;
@@ -77,7 +77,7 @@ TEST(Museum, S03_ArgumentsThatLookAlikeWhenJoinedAreDifferentKeys) {
   std::vector<Hold> holds;
   for (const Path& path : {key("a", "b"), key("a,b"), key("a/b"), key("a%2Fb"), key("a b"),
                            key("a\0b"), key("ab"), key("ab", ""), key("", "ab")}) {
-    // Siblings and cousins, but for key("ab"), which covers key("ab", "").
+    // Siblings and cousins, except key("ab"), which covers key("ab", "").
     auto hold = space.try_lock(path.shared());
     ASSERT_TRUE(hold.has_value()) << path;
     EXPECT_FALSE(space.try_lock(path).has_value()) << path;
@@ -92,7 +92,7 @@ Path path_of(const std::vector<std::string>& segments) {
 }
 
 RC_GTEST_PROP(Museum, S03_TextIsOneToOneForAnyBytes, ()) {
-  // Few different bytes, so that near misses are common.
+  // Few different bytes, so that near misses are frequent.
   const auto byte = rc::gen::element('a', '/', ',', '%', '2', 'F', '\0', '\x80', '"');
   const auto segments = *rc::gen::container<std::vector<std::vector<std::string>>>(
       2, rc::gen::scale(0.1, rc::gen::container<std::vector<std::string>>(
@@ -132,7 +132,7 @@ constexpr bool sanitized = __has_feature(thread_sanitizer) || __has_feature(addr
 constexpr bool sanitized = false;
 #endif
 
-// Without what the C library keeps of freed blocks for itself.
+// Without the freed blocks that the C library keeps.
 long resident_kilobytes() {
   ::malloc_trim(0);
   long size = 0;
@@ -141,7 +141,7 @@ long resident_kilobytes() {
   return resident * (::sysconf(_SC_PAGESIZE) / 1024);
 }
 
-// Short paths, deep ones and long ones, none seen before.
+// Short, deep and long paths, none seen before.
 Path fresh_path(int i) {
   switch (i % 4) {
     case 0: return key(i);
@@ -164,7 +164,7 @@ TEST(Museum, S12_PathsThatWereReleasedLeaveNoMemory) {
   std::vector<Hold> holds;
   holds.reserve(paths);
   for (int i = 0; i < paths; ++i) {
-    // Not those that others cover.
+    // Not the paths that others cover.
     if (auto hold = space.try_lock(fresh_path(i))) holds.push_back(std::move(*hold));
   }
   const long with_all_held = resident_kilobytes();
@@ -173,7 +173,7 @@ TEST(Museum, S12_PathsThatWereReleasedLeaveNoMemory) {
   const long after_all_at_once = resident_kilobytes();
   EXPECT_TRUE(space.inspect().empty());
 
-  if (sanitized) return;  // A sanitizer's own memory hides the space's.
+  if (sanitized) return;  // The memory of a sanitizer hides that of the space.
   EXPECT_LT(after_one_by_one, baseline + slack);
   EXPECT_GT(with_all_held, baseline + 2 * slack) << "too few paths to tell";
   EXPECT_LT(after_all_at_once, baseline + slack);

@@ -69,8 +69,8 @@ void timed(const std::string& url) {
   static const std::optional<Hold> refused = space.try_lock_for(book, 1ms);
 }
 
-// A callback of lost() runs on when main() returns. It has ended when a static is destroyed that is
-// older than the space.
+// A callback of lost() still runs when main() returns. It must have ended when a static object that
+// is older than the space is destroyed.
 void told(const std::string& url) {
   static std::atomic<bool> called = false;
   static std::atomic<bool> leaving = false;
@@ -83,7 +83,7 @@ void told(const std::string& url) {
       if (!done.load()) std::_Exit(3);
     }
   };
-  struct First {  // To be destroyed.
+  struct First {  // Destroyed last.
     First() = default;
     First(const First&) = delete;
     First& operator=(const First&) = delete;
@@ -96,7 +96,7 @@ void told(const std::string& url) {
     called.store(true);
     called.notify_all();
     while (!leaving.load()) std::this_thread::yield();
-    // Long enough for an end that does not wait.
+    // Long enough to detect an exit that does not wait.
     for (int i = 0; i < 10'000; ++i) std::this_thread::yield();
     done.store(true);
   };

@@ -1,5 +1,5 @@
-// museum.hpp: what the cases share: looking until a state is reached, coroutines, and an executor
-// that counts whom it is given.
+// museum.hpp: what the cases share: waiting for a state, coroutines, and an executor that counts
+// its functions.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace tenure::museum {
 
-// For what another thread is about to do.
+// For a state that another thread is about to reach.
 using kit::until;
 
 inline std::size_t waiting(const Space& space, const Path& path = {}) {
@@ -30,7 +30,7 @@ inline void until_waiting(const Space& space, std::size_t count, const Path& pat
   until([&] { return waiting(space, path) == count; }, where);
 }
 
-// Starts at once and frees itself at its end.
+// Starts at once and frees itself when it ends.
 struct Task {
   struct promise_type {  // NOLINT(readability-identifier-naming): the language's name.
     Task get_return_object() noexcept { return {}; }
@@ -41,7 +41,7 @@ struct Task {
   };
 };
 
-// Keeps what is due until the test lets it run, so that "granted" and "running" can be told apart.
+// Keeps functions until the test runs them, so that "granted" and "running" can be distinguished.
 class Due {
  public:
   struct Executor {
@@ -60,7 +60,7 @@ class Due {
   std::deque<ResumeHandle> queue_;
 };
 
-// Waits for the claim and leaves the hold, and who got it, in the lists of the test.
+// Waits for the claim, and adds the hold and its index to lists of the test.
 struct Arrivals {
   Due due;
   std::vector<std::size_t> order;

@@ -27,15 +27,15 @@ std::vector<std::string> lines(const std::string& text) {
   return all;
 }
 
-// "found 2 leases", and each on a line.
+// "found 2 leases", followed by one per line.
 std::vector<std::string> leases() {
   std::vector<std::string> ids = lines(Etcd::instance().etcdctl({"lease", "list"}));
   ids.erase(ids.begin());
   return ids;
 }
 
-// What is not answered in five seconds is asked after: soon enough for a test, and not so soon that
-// a busy machine takes a slow answer for a lost one.
+// After five seconds without an answer the client asks the server: soon enough for a test, and not
+// so soon that a busy machine takes a slow answer for a lost one.
 std::string postgres_at(int port, const kit::Schema& schema) {
   return schema.url_at(port, "&connect_timeout=10&tcp_user_timeout=5000");
 }
@@ -49,7 +49,7 @@ NetworkMuseum::NetworkMuseum() {
     return;
   }
   prefix_ = kit::new_prefix();
-  // Leases that clients of other cases left would be counted among this one's.
+  // Leases that clients of other cases left would be counted as well.
   for (const std::string& id : leases()) Etcd::instance().etcdctl({"lease", "revoke", id});
 }
 
@@ -89,7 +89,7 @@ NetworkMuseum::Left NetworkMuseum::sessions() const {
     const std::string said = Etcd::instance().etcdctl({"lease", "timetolive", id});
     constexpr std::string_view before = "remaining(";
     const std::size_t at = said.find(before);
-    if (at == std::string::npos) continue;  // It ended in between.
+    if (at == std::string::npos) continue;  // The lease ended in between.
     left[id] = std::chrono::seconds{std::stoll(said.substr(at + before.size()))};
   }
   return left;

@@ -1,7 +1,7 @@
-// network.hpp: the museum on servers: the same cases for PostgreSQL and etcd, against real ones.
+// network.hpp: the museum on servers: the same cases for PostgreSQL and etcd, with real servers.
 //
-// gRPC does not survive a fork once it was used, so the program of the test opens no store: all
-// that is done with one is done by processes, which are forked while it has one thread.
+// gRPC does not survive a fork once it was used, so the test program itself opens no store: child
+// processes use the stores, and are forked while the program has one thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -40,12 +40,12 @@ class NetworkMuseum : public ::testing::TestWithParam<Kind> {
   // "open URL TTL", for a lock client.
   [[nodiscard]] std::string opening(std::chrono::milliseconds ttl, int through = 0) const;
 
-  // Of the program, for all cases. Whoever kills it restarts it.
+  // The server of the program, for all cases. A case that kills it restarts it.
   [[nodiscard]] kit::Server& server() const;
   void kill_server() const { server().kill(); }
   void start_server() const { server().restart(); }
 
-  // How long each session has to live by the server's own account.
+  // The remaining time of each session, by the server's own account.
   using Left = std::map<std::string, std::chrono::milliseconds>;
   [[nodiscard]] Left sessions() const;
 
@@ -56,7 +56,7 @@ class NetworkMuseum : public ::testing::TestWithParam<Kind> {
   std::string prefix_;                   // etcd only.
 };
 
-// Of PostgreSQL alone: what its server says of its own.
+// For PostgreSQL only: queries about the server itself.
 class PostgresMuseum : public ::testing::Test {
  protected:
   // @ stands for the schema.

@@ -20,8 +20,8 @@ using kit::Proxy;
 
 // ---- Programs that end ----
 
-// Told a URL, it says how many tickets and sessions are in the store, dead or alive. It opens no
-// space, which would remove the dead.
+// Receives a URL and reports how many tickets and sessions are in the store, dead or alive. It
+// opens no space, because that would remove the dead ones.
 Process::Body entry_counter() {
   return [](const Line& line) {
     while (const auto url = line.hear()) {
@@ -36,7 +36,7 @@ Process::Body entry_counter() {
   };
 }
 
-// No sooner or later than the program's own exit: nothing is waited for.
+// The exit takes as long as the program's own: it waits for nothing.
 void expect_nothing_left(const Process& counter, const std::string& url) {
   const std::string program =
       std::filesystem::read_symlink("/proc/self/exe").replace_filename("museum_leaving");
@@ -63,7 +63,8 @@ TEST(SqliteMuseum, M24_AProgramThatEndsLeavesNothing) {
 
 // ---- Holders that are cut off ----
 
-// Its process runs on, and its own clock tells it: told, then granted, on one clock.
+// The process runs on, and its own clock tells it: first notified, then the next grant, on one
+// clock.
 class CutOff : public NetworkMuseum {
  protected:
   void expect_told_first(const std::string& open_holder, const std::string& limit,
@@ -112,8 +113,8 @@ TEST_P(CutOff, M03_AHoldWhoseLeaseEndsWithoutAnswersIsToldBeforeTheNextGrant) {
 
 // ---- A server that is gone ----
 
-// lost() for the first time, a deadline that passes, a release, the end of the program: none of
-// them ends it, or makes it wait for the server for longer than it says.
+// The first lost(), a deadline that passes, a release, the end of the program: none of them ends
+// the process, or makes it wait for the server longer than documented.
 TEST_P(CutOff, M25_AProgramOutlivesItsServer) {
   Process alone{[](const Line& line) {
     const Space space = open(store(line.hear().value()), {.label = {}, .ttl = 1h});

@@ -1,5 +1,5 @@
-// Servers that are restarted and connections that are cut, for less time than a lease has: nothing
-// is lost, and whoever waits is woken.
+// Servers that restart and connections that are cut, for less time than a lease: nothing is lost,
+// and waiters are woken.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -16,7 +16,7 @@ using kit::Proxy;
 
 class NetworkFault : public NetworkMuseum {
  protected:
-  // With a lease that no fault here is longer than.
+  // The lease is longer than every fault here.
   NetworkFault() {
     EXPECT_EQ(holder.ask(opening(30min, network.port())), "ok");
     EXPECT_EQ(waiter.ask(opening(30min, network.port())), "ok");
@@ -28,14 +28,14 @@ class NetworkFault : public NetworkMuseum {
     waiter.tell("lock book");
     until_waiting(looking, 1);
   }
-  // A release whose outcome is unknown says so; it is then made later.
+  // A release whose outcome is unknown says so; it is retried later.
   static void expect_given_back(const std::string& said) {
     EXPECT_TRUE(said == "yes" || said.find("not known") != std::string::npos) << said;
   }
 
   const Process holder{lock_client()};
   const Process waiter{lock_client()};
-  const Process near{lock_client()};  // Past the proxy.
+  const Process near{lock_client()};  // Not through the proxy.
   const Process looking{lock_client(url())};
   Proxy network{port()};
 };
@@ -64,13 +64,13 @@ TEST_P(NetworkFault, M25_AServerThatIsRestartedIsNotALoss) {
   EXPECT_EQ(looking.ask("waiting"), "1");
   expect_given_back(holder.ask("release"));
   std::string said = waiter.hear();
-  // It was in line, but not yet on the disk, it may be.
+  // The ticket may have been queued, but not yet written to disk.
   if (said.contains("not known")) said = waiter.ask("lock book");
   EXPECT_EQ(said, "holds");
   EXPECT_EQ(waiter.ask("is lost"), "no");
 }
 
-// The one thing that the waiter waits to be told happens while nobody can tell it.
+// The event that the waiter waits for happens while it can't be notified.
 TEST_P(NetworkFault, M30_WhatHappensWhileTheConnectionIsGoneIsSeenWhenItIsBack) {
   for (int round = 0; round < 3; ++round) {
     ASSERT_EQ(near.ask("lock book"), "holds");
@@ -85,8 +85,8 @@ TEST_P(NetworkFault, M30_WhatHappensWhileTheConnectionIsGoneIsSeenWhenItIsBack) 
   }
 }
 
-// A connection that was forgotten on the way looks well, and says nothing. PostgreSQL's is asked
-// now and then; etcd's stream by gRPC, every ten seconds.
+// A connection that a router has forgotten looks alive, and is silent. PostgreSQL's is probed from
+// time to time; gRPC pings etcd's stream every ten seconds.
 TEST_P(NetworkFault, M30_AListenerThatWasForgottenOnTheWayFindsOut) {
   ASSERT_EQ(near.ask("lock book"), "holds");
   waiter.tell("lock book");

@@ -1,4 +1,4 @@
-// What a session's lease is worth: when it runs out, who is told, and what keeps it.
+// The lease of a session: when it expires, who is notified, and what renews it.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -25,8 +25,8 @@ using base::boot_time;
 
 // ---- Waiters whose lease ran out ----
 
-// Its machine sleeps while it waits, for longer than its lease. It wakes, and its turn has come
-// before any thread of its own has had a look at the clock.
+// The waiter's machine sleeps for longer than its lease. When it wakes, its turn has come before
+// any of its threads has read the clock.
 TEST_P(NetworkMuseum, M01_AWaiterThatSleptPastItsLeaseIsNotGranted) {
   const Process holder{lock_client()};
   const Process waiter{lock_client()};
@@ -44,7 +44,8 @@ TEST_P(NetworkMuseum, M01_AWaiterThatSleptPastItsLeaseIsNotGranted) {
   EXPECT_TRUE(waiter.ask("lock film").starts_with("error"));
 }
 
-// Stopped until the server has given it up. Nobody waits for the dead, and it never gets in.
+// Stopped until the server has ended its session. Nobody waits for the dead client, and it never
+// gets the lock.
 TEST_P(NetworkMuseum, M01_AWaiterThatWasGivenUpIsPassedOver) {
   const Process holder{lock_client()};
   const Process waiter{lock_client()};
@@ -74,8 +75,8 @@ struct Told {
   std::atomic<std::int64_t> at{0};
 };
 
-// Counted from before the renewal was sent, with a third of the lease to spare: the server can't
-// have ended it by then, wherever the network stopped working.
+// Counted from before the renewal was sent, with a third of the lease as margin: the server can't
+// have ended the lease by then, wherever the network failed.
 TEST_P(NetworkMuseum, M03_LostFiresBeforeTheServerEndsTheLease) {
   constexpr auto ttl = 90s;
   const Shared<Told> told;
@@ -101,8 +102,8 @@ TEST_P(NetworkMuseum, M03_LostFiresBeforeTheServerEndsTheLease) {
 
 // ---- Renewal ----
 
-// Every thread of the program has something to do, all connections are in use, and the hold stays:
-// renewals have a thread of their own, and need not wait for their turn.
+// All threads of the program are busy and all connections are in use, but the hold stays: renewals
+// have a thread and a connection of their own.
 TEST_P(NetworkMuseum, M04_ABusyProgramRenewsInTime) {
   constexpr auto ttl = 9s;
   const Process busy{[&](const Line& line) {
@@ -145,8 +146,7 @@ TEST_P(NetworkMuseum, M04_ABusyProgramRenewsInTime) {
   EXPECT_EQ(busy.hear(), "yes");
 }
 
-// A program that leaves takes its lease with it, an hour before that would end, and nothing brings
-// it back.
+// A program that exits ends its lease, an hour before it would expire, and nothing brings it back.
 TEST_P(NetworkMuseum, M04_NothingIsRenewedAfterTheSpaceIsClosed) {
   const Process leaving{lock_client()};
   ASSERT_EQ(leaving.ask(opening(1h)), "ok");
@@ -154,13 +154,13 @@ TEST_P(NetworkMuseum, M04_NothingIsRenewedAfterTheSpaceIsClosed) {
   ASSERT_EQ(sessions().size(), 1U);
   ASSERT_EQ(leaving.ask("close"), "ok");
   until([&] { return sessions().empty(); });
-  kit::move_boot_clock(1h);  // Whatever is still due would be now.
+  kit::move_boot_clock(1h);  // Everything that is still due is due now.
   ASSERT_EQ(leaving.ask(opening(1h)), "ok");
   EXPECT_EQ(sessions().size(), 1U);
 }
 
-// A ticket has no time of its own: it lives as long as the session, and that as long as the
-// process.
+// A ticket has no time limit of its own: it lives as long as the session, and the session as long
+// as the process.
 TEST_P(NetworkMuseum, M05_AHoldAndAWaitOutlastTheLeaseManyTimes) {
   constexpr auto ttl = 8s;
   const Process holder{lock_client()};
@@ -194,8 +194,8 @@ TEST_P(NetworkMuseum, M31_AProcessHasOneLeaseHoweverManyTickets) {
   EXPECT_EQ(sessions().size(), 1U);
 }
 
-// Sessions that began together do not come together: when the middle of the time in which they are
-// renewed is reached, some have been and some have not.
+// Sessions that began together are not renewed together: in the middle of the renewal window, some
+// have been renewed and some have not.
 TEST_P(NetworkMuseum, M31_SessionsThatBeganTogetherAreNotRenewedTogether) {
   constexpr std::size_t count = 24;
   constexpr auto ttl = 600s;
@@ -211,7 +211,7 @@ TEST_P(NetworkMuseum, M31_SessionsThatBeganTogetherAreNotRenewedTogether) {
     static_cast<void>(line.hear());
   }};
   ASSERT_EQ(many.ask(url()), "open");
-  // Old enough to be told from one that was renewed, by an account in whole seconds.
+  // Old enough to be distinguished from a renewed one at a resolution of whole seconds.
   const auto renewed = [&] {
     const Left left = sessions();
     return std::ranges::count_if(left, [&](const auto& one) { return one.second >= ttl - 2s; });

@@ -1,4 +1,4 @@
-// Pauses, clocks that are wrong, whose time counts, and in which order things end: on servers.
+// Pauses, wrong clocks, whose time counts, and in which order things end: on servers.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 // ---- Two who believe that they hold ----
 
-// Pays an amount in: reads under the lock, is told to go on, and writes what it worked out.
+// Deposits an amount: reads under the lock, waits for the test, and writes the sum.
 Process::Body payer(bool guarded) {
   return [guarded](const Line& line) {
     const std::shared_ptr<Store> used = store(line.hear().value());
@@ -39,8 +39,8 @@ Process::Body payer(bool guarded) {
   };
 }
 
-// The slow one is paused between its read and its write until its lease has run out and the quick
-// one, which waited for that, has read and written.
+// The slow process is paused between its read and its write until its lease has expired and the
+// quick one, which waited for that, has read and written.
 class NetworkPause : public NetworkMuseum {
  protected:
   void pay_in(bool guarded) {
@@ -66,14 +66,14 @@ TEST_P(NetworkPause, M02_WithTheGuardNoUpdateIsLost) {
   EXPECT_EQ(balance, "10") << "the slow one was told that it paid nothing in";
 }
 
-// Both were told that they had paid in, and 10 are gone: it can happen, and that is what the guard
-// is for.
+// Both were told that they had deposited, and 10 are missing: this can happen, and the guard
+// prevents it.
 TEST_P(NetworkPause, M02_WithoutItTheLateWriteGoesThrough) {
   pay_in(false);
   EXPECT_EQ(balance, "1");
 }
 
-// The same for a table of the user's own, in the user's own transaction.
+// The same for a table of the user, in a transaction of the user.
 TEST_F(PostgresMuseum, M02_TheFenceRefusesAHolderThatWasGivenUp) {
   const Process slow{lock_client()};
   const Process quick{lock_client()};
@@ -92,7 +92,7 @@ TEST_F(PostgresMuseum, M02_TheFenceRefusesAHolderThatWasGivenUp) {
   pay(quick.ask("key"), 10);
   EXPECT_THROW(pay(slow_key, 100), std::runtime_error);
   EXPECT_EQ(sql("SELECT sum FROM @.balance"), "11");
-  sql("UPDATE @.balance SET sum = sum + 100");  // What nobody fences.
+  sql("UPDATE @.balance SET sum = sum + 100");  // A write without a fence.
   EXPECT_EQ(sql("SELECT sum FROM @.balance"), "111");
   slow.go_on();
   EXPECT_EQ(slow.ask("until lost"), "lost");
@@ -107,8 +107,8 @@ Process::Body with_wall_clock(std::chrono::nanoseconds by) {
   };
 }
 
-// Years ahead or behind, before and while it holds: it neither loses what it holds nor takes what
-// others have, and the line is in the order of coming.
+// Years ahead or behind, before and while it holds: the process neither loses what it holds nor
+// gets what others hold, and the queue is in order of arrival.
 TEST_P(NetworkMuseum, M21_AClientsWallClockDecidesNothing) {
   constexpr auto years = 24h * 365 * 5;
   const Process ahead{with_wall_clock(years)};
@@ -142,7 +142,7 @@ TEST_P(NetworkMuseum, M21_AClientsWallClockDecidesNothing) {
   }
 }
 
-// Set while a call is under way, it makes that neither longer nor shorter.
+// If the wall clock is set during a call, the call becomes neither longer nor shorter.
 TEST(EtcdMuseum, M21_AWallClockThatIsSetBackDelaysNoAnswer) {
   kit::Etcd server;
   const Process asking{[](const Line& line) {
@@ -151,7 +151,8 @@ TEST(EtcdMuseum, M21_AWallClockThatIsSetBackDelaysNoAnswer) {
     line.say("open");
     static_cast<void>(line.hear());
     const std::jthread setting{[] {
-      std::this_thread::sleep_for(500ms);  // It is under way by then, or begins behind: as good.
+      // The call is under way by then, or begins later; either is fine.
+      std::this_thread::sleep_for(500ms);
       kit::move_wall_clock(-24h);
     }};
     try {
@@ -166,8 +167,8 @@ TEST(EtcdMuseum, M21_AWallClockThatIsSetBackDelaysNoAnswer) {
   EXPECT_EQ(asking.ask("go"), "told") << "and not in a day";
 }
 
-// The server's own wall clock is what PostgreSQL has: put forward, it ends sessions early. What
-// that does is no more than what a pause does: the holder is told, and its late write is refused.
+// PostgreSQL uses the server's wall clock: if it is set forward, sessions end early. The effect is
+// that of a pause: the holder is notified, and its late write is refused.
 TEST_F(PostgresMuseum, M21_AServersClockThatIsPutForwardPassesLocksOnAndTheGuardStands) {
   const Process holder{lock_client()};
   const Process next{lock_client()};
@@ -202,7 +203,7 @@ TEST_P(NetworkMuseum, M22_AHolderThatWasPausedPastItsDeadlineRenewsAndWritesNoth
   EXPECT_EQ(holder.ask("release"), "no");
 }
 
-// The renewal itself is late: it was on its way before the deadline, and arrives behind it.
+// The renewal itself is late: it was sent before the deadline, and arrives after it.
 TEST_P(NetworkMuseum, M22_ARenewalThatArrivesBehindTheDeadlineIsNone) {
   const Process holder{lock_client()};
   const Process next{lock_client()};
@@ -223,7 +224,7 @@ TEST_P(NetworkMuseum, M22_ARenewalThatArrivesBehindTheDeadlineIsNone) {
 
 // ---- Whose time counts ----
 
-// A contender with a lease of seconds does not hold the holder to it.
+// A contender with a lease of seconds does not apply it to the holder.
 TEST_P(NetworkMuseum, M23_AHolderIsJudgedByItsOwnLease) {
   const Process holder{lock_client()};
   const Process hasty{lock_client()};
@@ -245,7 +246,8 @@ TEST_P(NetworkMuseum, M23_AHolderIsJudgedByItsOwnLease) {
   EXPECT_EQ(hasty.hear(), "holds");
 }
 
-// The other way round: one with a lease of an hour need not wait an hour for a dead one's seconds.
+// The opposite: a contender with a lease of an hour need not wait an hour for a dead holder with a
+// lease of seconds.
 TEST_P(NetworkMuseum, M23_APatientContenderWaitsForTheHoldersLeaseOnly) {
   Process holder{lock_client()};
   const Process patient{lock_client()};
@@ -258,8 +260,8 @@ TEST_P(NetworkMuseum, M23_APatientContenderWaitsForTheHoldersLeaseOnly) {
 
 // ---- In which order things end ----
 
-// The space is closed while the work goes on: the hold keeps the session, and that is renewed until
-// the hold is given back.
+// The space is closed while the work goes on: the hold keeps the session, which is renewed until
+// the hold is released.
 TEST_P(NetworkMuseum, M24_AtShutdownTheHoldOutlivesTheSpaceAndTheSessionTheHold) {
   constexpr auto ttl = 6s;
   const Process leaving{[&](const Line& line) {

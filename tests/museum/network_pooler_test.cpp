@@ -1,4 +1,4 @@
-// Between the program and its server: a pooler of transactions, and sockets that nobody answers.
+// Between the program and its server: a transaction pooler, and connections that nobody answers.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -26,7 +26,8 @@ using kit::Postgres;
 
 class PoolerMuseum : public PostgresMuseum {
  protected:
-  // Nothing here falls silent, and behind a pooler a busy server cannot be told from a silent one.
+  // Nothing is silent in this test, and behind a pooler a busy server can't be distinguished from a
+  // silent one.
   [[nodiscard]] std::string url() const {
     return schema.url_at(pooler.port(), "&connect_timeout=60&tcp_user_timeout=60000");
   }
@@ -65,7 +66,8 @@ TEST_F(PoolerMuseum, M29_BehindAPoolerLocksAreTakenAndHandedOnInOrder) {
   EXPECT_EQ(sql("SELECT count(*) FROM pg_locks WHERE locktype='advisory'"), "0");
 }
 
-// The pooler keeps the connection of the dead one's backend: that says nothing about who is alive.
+// The pooler keeps the backend connection of the dead client: that says nothing about which client
+// is alive.
 TEST_F(PoolerMuseum, M29_BehindAPoolerADeathIsNoticed) {
   Process dying{lock_client()};
   const Process next{lock_client()};
@@ -131,7 +133,7 @@ int option(int fd, int level, int name) {
   return value;
 }
 
-// Of this process, those that are connected to a port.
+// The sockets of this process that are connected to a port.
 std::vector<SocketSettings> sockets_to(int port) {
   std::vector<SocketSettings> all;
   for (int fd = 0; fd < 256; ++fd) {
@@ -151,8 +153,8 @@ std::vector<SocketSettings> sockets_to(int port) {
   return all;
 }
 
-// Every connection is one whose other end can't be gone for hours without anybody noticing: the
-// kernel asks (PostgreSQL), or HTTP/2 does (etcd), and what is not acknowledged ends it.
+// No connection can have lost its peer for hours unnoticed: the kernel (PostgreSQL) or HTTP/2
+// (etcd) sends probes, and unacknowledged data ends the connection.
 TEST_P(NetworkMuseum, M29_EveryConnectionNoticesThatItsOtherEndIsGone) {
   const Process many{[&](const Line& line) {
     const std::shared_ptr<Store> used = store(line.hear().value());
@@ -161,7 +163,7 @@ TEST_P(NetworkMuseum, M29_EveryConnectionNoticesThatItsOtherEndIsGone) {
     const std::jthread waiting{[&](const std::stop_token& stop) {
       static_cast<void>(space.lock(Path::of("book"), stop));
     }};
-    // The pool's, the listener's and that which renews; etcd has one for all.
+    // The pool, the listener and the renewals; etcd has one connection for all.
     const bool kernel = GetParam() == Kind::postgres;
     const std::size_t enough = kernel ? 3 : 1;
     until([&] { return sockets_to(port()).size() >= enough; });
@@ -183,8 +185,8 @@ TEST_P(NetworkMuseum, M29_EveryConnectionNoticesThatItsOtherEndIsGone) {
   EXPECT_EQ(many.ask(plain), "all");
 }
 
-// The holder's machine is gone without a word: for the server its connections are as good as ever.
-// They hold nothing; its lease does, and that ends.
+// The holder's machine disappears: to the server its connections look alive. They hold nothing; the
+// lease does, and it ends.
 TEST_P(NetworkMuseum, M29_AConnectionThatIsHalfOpenHoldsNothing) {
   Process gone{lock_client()};
   const Process next{lock_client()};
@@ -192,7 +194,7 @@ TEST_P(NetworkMuseum, M29_AConnectionThatIsHalfOpenHoldsNothing) {
   ASSERT_EQ(gone.ask(opening(3s, network.port())), "ok");
   ASSERT_EQ(next.ask(opening(30min)), "ok");
   ASSERT_EQ(gone.ask("lock book"), "holds");
-  gone.signal(SIGSTOP);  // Or it would notice the silence, and close its connection.
+  gone.signal(SIGSTOP);  // Otherwise it would notice the silence and close its connection.
   network.swallow(kit::Proxy::Way::to_client);
   network.swallow(kit::Proxy::Way::to_server);
   network.door(kit::Proxy::Door::silent);

@@ -1,4 +1,4 @@
-// First come, first served; and a release wakes nobody but the next.
+// First come, first served; and a release wakes only the next waiter.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,8 +22,8 @@ std::vector<std::size_t> up_to(std::size_t count) {
   return numbers;
 }
 
-// Queues `count` behind a holder and lets them through, one at a time. Each release must make
-// exactly one of them due: nobody wakes to find that it was not meant.
+// Queues `count` requests behind a holder and grants them one at a time. Each release must make
+// exactly one of them due: no waiter wakes without a reason.
 void drain(std::size_t count) {
   Space space = open("local:");
   Arrivals arrivals;
@@ -57,7 +57,8 @@ TEST(Museum, M39_ThreadsTooAreServedInArrivalOrder) {
 
 TEST(Museum, S01_EightThousandWaitersDrainWithOneWakeUpEach) { drain(8'000); }
 
-// Between the release and the moment the next one runs, the lock is already the next one's.
+// Between the release and the moment when the next waiter runs, the lock already belongs to that
+// waiter.
 TEST(Museum, S02_ANewcomerFindsTheLockHandedOver) {
   Space space = open("local:");
   Arrivals arrivals;
@@ -91,8 +92,8 @@ TEST(Museum, S02_NobodyOvertakesUnderLoad) {
   EXPECT_EQ(grants, 16'000);
 }
 
-// Readers come and go all the time, above the writer's leaf and on it. Whoever read before the
-// writer wrote must have asked before it.
+// Readers come and go all the time, above the writer's leaf and on it. A reader that read before
+// the writer wrote must have asked before it.
 TEST(Museum, S11_NoLaterReaderPassesAWaitingWriter) {
   for (int round = 0; round < 30; ++round) {
     Space space = open("local:");
@@ -121,7 +122,7 @@ TEST(Museum, S11_NoLaterReaderPassesAWaitingWriter) {
   }
 }
 
-// The tree's queue is a queue at every depth: last in is not first out.
+// The queue of a tree is FIFO at every depth.
 TEST(Museum, S11_TreeLocksAreFirstInFirstOut) {
   Space space = open("local:");
   Arrivals arrivals;
@@ -137,8 +138,8 @@ TEST(Museum, S11_TreeLocksAreFirstInFirstOut) {
   EXPECT_EQ(arrivals.order, up_to(claims.size()));
 }
 
-// 20,000 leaves are held and each has one who waits. A release makes its own waiter due and no
-// other, whichever leaf it is; locks that nobody contends come and go without waking anybody.
+// 20,000 leaves are held, and each has one waiter. A release makes only its own waiter due,
+// whichever leaf it is; locks without contention wake nobody.
 TEST(Museum, S13_AReleaseConcernsItsOwnLeafOnly) {
   constexpr std::size_t leaves = 20'000;
   Space space = open("local:");

@@ -1,4 +1,4 @@
-// Waiting for oneself.
+// Owners that would wait for themselves.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -14,7 +14,7 @@ namespace {
 
 const Name shelf{"museum-shelf"};
 
-// What a Deadlock error says, without the numbers; empty when there was none.
+// The message of a Deadlock error without numbers; empty if there was none.
 template <class F>
 std::string deadlock_of(const F& ask) {
   try {
@@ -47,7 +47,7 @@ TEST(Museum, M33_ReadingAgainBehindAWaitingWriterIsADeadlockAtOnce) {
   EXPECT_TRUE(written.has_value());
 }
 
-// Without an owner there is nobody to recognise; a stranger's second read just waits its turn.
+// Without an owner, requests are independent: the second read simply waits its turn.
 TEST(Museum, M33_AStrangerWhoReadsBehindTheWriterWaits) {
   Space space = open("local:");
   Hold reading = space.as("reader").lock(shelf.shared());

@@ -1,4 +1,4 @@
-// Clocks that are wrong, and processes that do not run for a while.
+// Wrong clocks, and processes that do not run for a while.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -26,8 +26,8 @@ Process::Body client_with_wall_clock(const std::string& url, std::chrono::nanose
   };
 }
 
-// Whose wall clock is wrong, or is set while it holds, neither loses what it holds nor takes what
-// others have.
+// A process whose wall clock is wrong, or is set while it holds, neither loses what it holds nor
+// gets what others hold.
 TEST(Museum, M21_AWallClockThatIsWrongDecidesNothing) {
   constexpr auto years = 24h * 365 * 10;
   const File file;
@@ -55,7 +55,8 @@ TEST(Museum, M21_AWallClockThatIsWrongDecidesNothing) {
   }
 }
 
-// Two who open a new store at moments years apart by their own clocks: the first one's counts.
+// Two processes open a new store at moments years apart by their own clocks: the clock of the first
+// one counts.
 TEST(Museum, M21_TheStoreHasOneClockForAll) {
   const File file;
   const Process ahead{client_with_wall_clock(file.url(), 24h * 365)};
@@ -70,7 +71,7 @@ TEST(Museum, M21_TheStoreHasOneClockForAll) {
 
 // ---- Stopped ----
 
-// Stopped for a day, it holds what it held: no lease runs out behind its back.
+// Stopped for a day, a process still holds what it held: there is no lease to expire.
 TEST(Museum, M37_AStoppedHolderKeepsItsLock) {
   kit::share_boot_clock();
   const File file;
@@ -91,8 +92,8 @@ TEST(Museum, M37_AStoppedHolderKeepsItsLock) {
   EXPECT_EQ(next.hear(), "holds");
 }
 
-// With a max_hold it is passed on, and the one who was stopped learns it before it can do harm:
-// its hold is lost, and what it holds up to the store is refused.
+// With a max_hold the lock passes on, and the stopped process learns it before it can do harm: its
+// hold is lost, and the store refuses its guard.
 TEST(Museum, M37_AStoppedHolderThatIsOverdueIsToldWhenItWakes) {
   kit::share_boot_clock();
   const File file;
@@ -116,7 +117,7 @@ TEST(Museum, M37_AStoppedHolderThatIsOverdueIsToldWhenItWakes) {
   EXPECT_EQ(next.ask("is lost"), "no");
 }
 
-// It runs, but slowly, and the machine slept: told a margin before the next one gets in.
+// The process runs slowly, and the machine slept: it is notified a margin before the next grant.
 TEST(Museum, M03_AHolderIsToldBeforeTheNextOneGetsIn) {
   kit::share_boot_clock();
   const File file;
@@ -127,7 +128,7 @@ TEST(Museum, M03_AHolderIsToldBeforeTheNextOneGetsIn) {
   Space space = open(file.url());
   next.tell("lock book");
   until_waiting(space, 1);
-  kit::move_boot_clock(1h - 900ms);  // The margin is a second.
+  kit::move_boot_clock(1h - 900ms);  // The margin is one second.
   EXPECT_EQ(holder.ask("until lost"), "lost");
   EXPECT_EQ(next.hear(), "holds");
   EXPECT_LT(std::stoll(holder.ask("lost at")), std::stoll(next.ask("granted at")));
@@ -135,8 +136,8 @@ TEST(Museum, M03_AHolderIsToldBeforeTheNextOneGetsIn) {
 
 // ---- What a late writer can do ----
 
-// One process pays 1 in and is stopped after it has read what is there. An operator takes it for
-// dead. Another pays 10 in. The first wakes, and writes what it had worked out.
+// One process deposits 1 and is stopped after it has read the balance. An operator takes it for
+// dead. Another deposits 10. The first wakes, and writes the sum that it had computed.
 std::string paid_in(bool guarded) {
   const File file;
   const auto pay = [&](const Line& line) {
@@ -174,7 +175,7 @@ std::string paid_in(bool guarded) {
 
 TEST(Museum, M41_WithTheGuardALateWriteIsRefused) { EXPECT_EQ(paid_in(true), "10"); }
 
-// Both were told that they had paid in, and 10 are gone: what the guard is for.
+// Both were told that they had deposited, and 10 are missing: this is what the guard prevents.
 TEST(Museum, M41_WithoutItAnUpdateIsLost) { EXPECT_EQ(paid_in(false), "1"); }
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace {
 const Path book = Path::of("book");
 
 constexpr std::size_t crowd = 8;
-// `body` in each of them, with its number; they end with it.
+// Runs `body` in each process, with its index; the process ends with it.
 Processes start(std::size_t count, const std::function<void(std::size_t, const Line&)>& body) {
   Processes made;
   for (std::size_t i = 0; i < count; ++i) {
@@ -33,7 +33,7 @@ void check(bool right, const char* what) {
   if (!right) throw Error(what);
 }
 
-// Nobody is ever in with another, and tokens go up from one to the next.
+// No two processes are ever inside together, and tokens rise from one to the next.
 TEST(Museum, S26_EightProcessesAreNeverTwoInside) {
   constexpr int rounds = 200;
   const File file;
@@ -56,8 +56,8 @@ TEST(Museum, S26_EightProcessesAreNeverTwoInside) {
             << " ms\n";
 }
 
-// With the space left, and the process, while the next one is in: what a former holder does at its
-// exit is not the next one's.
+// A former holder closes its space and exits while the next one holds the lock: its exit does not
+// affect the next holder.
 TEST(Museum, S26_AFormerHoldersExitTouchesNobody) {
   constexpr int rounds = 10;
   const File file;
@@ -78,7 +78,7 @@ TEST(Museum, S26_AFormerHoldersExitTouchesNobody) {
   EXPECT_TRUE(space.try_lock(book).has_value());
 }
 
-// A holder is killed inside, and all who wait find it dead at the same moment.
+// A holder is killed inside, and all waiters find it dead at the same moment.
 TEST(Museum, M27_OfManyWhoFindTheLockDeadOneGetsIt) {
   constexpr std::size_t breakers = 4;
   constexpr std::uint64_t deaths = 25;
@@ -108,7 +108,7 @@ TEST(Museum, M27_OfManyWhoFindTheLockDeadOneGetsIt) {
     ASSERT_EQ(victim.hear(), "holds");
     for (const auto& contender : contenders) contender->tell("go");
     ASSERT_EQ(victim.hear(), "they wait");
-    victim.stop();  // It is inside for good, and until it dies nobody else comes in.
+    victim.stop();  // It stays inside, and until it dies no other process gets in.
     witness.died();
     victim.kill();
     for (const auto& contender : contenders) ASSERT_EQ(contender->hear(), "done");
@@ -116,7 +116,8 @@ TEST(Museum, M27_OfManyWhoFindTheLockDeadOneGetsIt) {
   EXPECT_EQ(witness.entered(), deaths * (breakers + 1));
 }
 
-// A counter that is read, and written in another apply: what is lost, the lock lost.
+// A counter that is read in one apply and written in another: a lost update means that the lock
+// failed.
 TEST(Museum, S06_IncrementsOfEightProcessesAreAllThere) {
   constexpr int increments = 50;
   const File file;
@@ -142,7 +143,7 @@ TEST(Museum, S06_IncrementsOfEightProcessesAreAllThere) {
             std::to_string(crowd * increments));
 }
 
-// One counter for the space: processes that do not even contend never draw the same number.
+// One counter for the space: even processes that do not conflict never get the same number.
 TEST(Museum, M19_TokensOfAllProcessesAreOneOrder) {
   constexpr std::uint64_t each = 100;
   const File file;
@@ -168,11 +169,11 @@ void run(sqlite3* database, const char* sql) {
   check(sqlite3_exec(database, sql, nullptr, nullptr, nullptr) == SQLITE_OK, sql);
 }
 
-// A shell in the middle of a transaction: it does not queue with us. Requests wait for it, and none
-// is told that the database is busy, whether it has to read, to write, or to write what it read.
+// A shell in the middle of a transaction does not queue with us. Requests wait for it, and none
+// gets a "database is busy" error, whether it reads, writes, or writes what it read.
 TEST(Museum, M28_AForeignWriterDelaysRequestsAndFailsNone) {
   const File file;
-  static_cast<void>(store(file.url()));  // Makes the file.
+  static_cast<void>(store(file.url()));  // Creates the file.
   const Process shell{[&](const Line& line) {
     sqlite3* database = nullptr;
     check(sqlite3_open(file.path().c_str(), &database) == SQLITE_OK, "open");
@@ -196,7 +197,8 @@ TEST(Museum, M28_AForeignWriterDelaysRequestsAndFailsNone) {
   }
 }
 
-// Eight at once who read and then write, in the way in which SQLite gives up in spite of a timeout.
+// Eight processes read and then write at once, in the way in which SQLite fails in spite of a
+// timeout.
 TEST(Museum, M28_ProcessesThatReadAndWriteAtOnceAreNeverTurnedAway) {
   constexpr int rounds = 40;
   const File file;

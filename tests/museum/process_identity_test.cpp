@@ -1,4 +1,5 @@
-// Who a holder is: not its memory, which a fork copies, and not its number, which others have too.
+// The identity of a holder: not its memory, which a fork copies, and not its process id, which
+// other namespaces reuse.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/sched.h>
@@ -26,8 +27,7 @@ const Path film = Path::of("film");
 
 // ---- fork ----
 
-// What the child has is a copy that owns nothing: it may be released, dropped or asked, and the
-// child may end in any way.
+// The child has a copy that owns nothing: it may release, drop or query it, and may end in any way.
 TEST(Museum, M11_AForkedChildCannotGiveBackWhatItsParentHolds) {
   const File file;
   const Process other{lock_client(file.url())};
@@ -57,7 +57,7 @@ TEST(Museum, M11_AForkedChildCannotGiveBackWhatItsParentHolds) {
       static_cast<void>(space.try_lock(film));
       return 1;
     } catch (const Error&) {
-      return 0;  // Told to open it again.
+      return 0;  // The error tells it to open the space again.
     }
   });
   in_child([&] { return open(file.url()).try_lock(book).has_value() ? 1 : 0; });
@@ -67,13 +67,13 @@ TEST(Museum, M11_AForkedChildCannotGiveBackWhatItsParentHolds) {
   EXPECT_EQ(other.ask("try book"), "holds");
 }
 
-// Nor does a child that lives on keep what its parent held.
+// A child that lives on does not keep what its parent held.
 TEST(Museum, M11_AChildThatOutlivesItsParentKeepsNothing) {
   const File file;
   Process parent{[&](const Line& line) {
     Space space = open(file.url());
     const Hold hold = space.lock(book);
-    const pid_t child = ::fork();  // Bare: a Process would end with its parent.
+    const pid_t child = ::fork();  // A bare fork: a Process would end with its parent.
     if (child == 0) ::pause();
     line.say(std::to_string(child));
     ::pause();
@@ -89,7 +89,7 @@ TEST(Museum, M11_AChildThatOutlivesItsParentKeepsNothing) {
 
 // ---- Process numbers ----
 
-// A namespace for process numbers of its own, as a container has; false where that is not allowed.
+// Enters a new PID namespace, as a container has; false if that is not allowed.
 bool enter_own_numbers() {
   const uid_t user = ::getuid();
   if (::unshare(CLONE_NEWPID) == 0) return true;
@@ -98,11 +98,11 @@ bool enter_own_numbers() {
   return true;
 }
 
-// The body, as process 1 of such a namespace. Says "not allowed" where there is none.
+// Runs the body as process 1 of such a namespace. Says "not allowed" if there is none.
 Process::Body contained(const Process::Body& body) {
   return [body](const Line& line) {
     if (!enter_own_numbers()) return line.say("not allowed");
-    // Bare: the first process of a namespace can't see its parent, as a Process must.
+    // A bare fork: the first process of a namespace can't see its parent, which a Process needs.
     const pid_t first = ::fork();
     if (first == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -138,7 +138,8 @@ TEST(Museum, M12_HoldersWithTheSameNumberAreStillTwo) {
   EXPECT_TRUE(space.lock(film));
 }
 
-// As fork(), but the child gets this number. It must not do much: the C library does not know.
+// As fork(), but the child gets this process id. The child must not do much: the C library does not
+// know of it.
 pid_t fork_as(pid_t number) {
   clone_args args{};
   args.exit_signal = SIGCHLD;

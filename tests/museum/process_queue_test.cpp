@@ -1,4 +1,4 @@
-// A line of processes: who dies, gives up or is stopped in it, and what the others notice of that.
+// A queue of processes: some die, give up or are stopped; what the others notice of it.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -28,7 +28,7 @@ Processes clients(const File& file, std::size_t count) {
   return clients(count, lock_client(file.url()));
 }
 
-// Clients whose watches are not checked once a second: only the kernel tells them of a death.
+// Clients without the check once per second: only the kernel reports a death to them.
 Processes unchecked_clients(const File& file, std::size_t count) {
   sqlite::SqliteOptions unchecked;
   unchecked.check_every = std::chrono::hours{24};
@@ -37,7 +37,7 @@ Processes unchecked_clients(const File& file, std::size_t count) {
                  }}));
 }
 
-// All ask for the same, one after the other; who asks first waits first.
+// All request the same claim, one after the other; the first request waits first.
 void line_up(const Space& space, const Processes& processes, std::size_t already = 0) {
   for (const auto& process : processes) {
     process->tell("lock book");
@@ -51,8 +51,8 @@ std::vector<std::int64_t> pids(const Space& space) {
   return found;
 }
 
-// Whoever waits in the middle and is killed neither delays those behind it nor costs them their
-// places.
+// A waiter in the middle of the queue that is killed neither delays those behind it nor costs them
+// their position.
 TEST(Museum, M13_AKilledWaiterIsPassedOverAndTheOthersKeepTheirPlaces) {
   const File file;
   Processes line = clients(file, 5);
@@ -76,16 +76,16 @@ TEST(Museum, M13_AKilledWaiterIsPassedOverAndTheOthersKeepTheirPlaces) {
   EXPECT_TRUE(space.inspect().empty());
 }
 
-// The first in line is dead, and nobody has looked since, when the lock comes free.
+// The first waiter is dead, and no process has noticed it, when the lock becomes free.
 TEST(Museum, S07_ADeadHeadOfTheLineDoesNotWedgeAFreeLock) {
   const File file;
   Processes line = clients(file, 4);
   Space space = open(file.url());
   Hold hold = space.lock(book);
   line_up(space, line);
-  line[0]->stop();  // It can't clear anything away, nor be told.
+  line[0]->stop();  // It can neither remove the dead ticket nor be notified.
   line[1]->stop();
-  hold.release();  // The first has it now, and does not know.
+  hold.release();  // Now the first one holds it, without knowing.
   line[0]->kill();
   line[1]->kill();
   EXPECT_EQ(line[2]->hear(), "holds");
@@ -94,8 +94,8 @@ TEST(Museum, S07_ADeadHeadOfTheLineDoesNotWedgeAFreeLock) {
   EXPECT_TRUE(space.try_lock(book).has_value());
 }
 
-// No lease to wait for and nothing to poll: the kernel says that it died. How long that takes is a
-// question of bench/.
+// No lease must expire and nothing is polled: the kernel reports the death. bench/ measures how
+// long that takes.
 TEST(Museum, M18_AfterTheHoldersDeathTheNextOneHasIt) {
   const File file;
   Processes line = unchecked_clients(file, 8);
@@ -113,7 +113,7 @@ TEST(Museum, M18_AfterTheHoldersDeathTheNextOneHasIt) {
   EXPECT_TRUE(space.inspect().empty());
 }
 
-// Nor does somebody who starts only now wait for anything but the sweep.
+// A process that starts only now waits for nothing but the sweep.
 TEST(Museum, M18_ANewcomerAfterTheDeathOfAllWaitsForNobody) {
   const File file;
   {
@@ -128,7 +128,7 @@ TEST(Museum, M18_ANewcomerAfterTheDeathOfAllWaitsForNobody) {
   EXPECT_TRUE(space.try_lock(book).has_value());
 }
 
-// Ctrl-C, in effect: the wait ends, and those behind it are where they would have been without it.
+// Like Ctrl-C: the wait ends, and the waiters behind it are where they would have been without it.
 TEST(Museum, S17_AWaiterThatIsInterruptedLeavesNothing) {
   const File file;
   Processes line = clients(file, 3);
@@ -190,7 +190,7 @@ TEST(Museum, S09_ProcessesThatDisagreeOnALimitAreTold) {
 
 // ---- Who is woken ----
 
-// How often the threads of a process gave up the processor, of their own will or not.
+// How often the threads of a process were switched out, voluntarily or not.
 long switches(const Process& process) {
   long sum = 0;
   const std::string tasks = "/proc/" + std::to_string(process.pid()) + "/task";
@@ -204,9 +204,8 @@ long switches(const Process& process) {
   return sum;
 }
 
-// 600 tickets in front of the line go, one by one. Each of these releases is the business of
-// nobody, but for the last. A waiter looks after its files once a second, which is all it may do
-// meanwhile.
+// 600 tickets in front of the queue are released, one by one. Only the last release concerns the
+// waiter. Meanwhile the waiter may only check its files once per second.
 TEST(Museum, M16_AReleaseWakesNobodyWhoseBlockerItWasNot) {
   constexpr std::size_t releases = 600;
   const File file;

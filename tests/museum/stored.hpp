@@ -1,5 +1,5 @@
-// stored.hpp: a space in a store whose clock stands still until it is moved, and others in the same
-// store: other processes, as far as it can tell.
+// stored.hpp: a space in a store whose clock stands still until a test advances it, and other
+// spaces in the same store, which look like other processes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class StoredMuseum : public ::testing::Test {
     }
     return {};
   }
-  // Of tickets, and everything there is.
+  // Of tickets, and of all entries.
   [[nodiscard]] std::size_t tickets() const { return count("\x01", "\x03"); }
   [[nodiscard]] std::size_t entries() const { return count("", ""); }
 
@@ -34,7 +34,7 @@ class StoredMuseum : public ::testing::Test {
     store->settle();
   }
 
-  // Applies from now on, those that write among them; not those that are made here.
+  // Counts applies from now on, and those that write; not those that are made here.
   struct Counts {
     std::atomic<std::size_t> applies = 0;
     std::atomic<std::size_t> writes = 0;

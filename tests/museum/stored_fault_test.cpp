@@ -1,4 +1,4 @@
-// Stores that fail, and entries in them that nobody of us wrote.
+// Stores that fail, and entries that Tenure did not write.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 const Path book = Path::of("book");
 const Path film = Path::of("film");
 
-// What an error says; "none" when there was none.
+// The message of an error; "none" if there was none.
 template <class F>
 std::string error_of(const F& ask) {
   try {
@@ -33,14 +33,14 @@ std::string error_of(const F& ask) {
 
 // ---- Errors that pass ----
 
-// The holder's look at its own entry fails, again and again: that says nothing about its hold. A
-// loss that comes later is told.
+// The holder's reads of its own entry fail repeatedly: that says nothing about its hold. A later
+// loss is reported.
 TEST_F(StoredMuseum, M25_AnErrorIsNotALoss) {
   Hold hold = space.max_hold(1h).lock(book);
   const std::stop_token lost = hold.lost();
   for (int i = 0; i < 20; ++i) {
     store->hold_notices(true);
-    ASSERT_TRUE(hold.renew());  // The entry changes, so the holder is about to look at it.
+    ASSERT_TRUE(hold.renew());  // The entry changes, so the holder is about to read it.
     store->fail_next(3, MemoryStore::Fault::before);
     store->hold_notices(false);
     store->settle();
@@ -52,7 +52,7 @@ TEST_F(StoredMuseum, M25_AnErrorIsNotALoss) {
   EXPECT_FALSE(hold.release());
 }
 
-// A waiter rides them out as well, and has lost no place.
+// A waiter survives the errors as well, and keeps its position.
 TEST_F(StoredMuseum, M25_AnErrorCostsAWaiterNothing) {
   Hold hold = space.lock(book);
   const Space elsewhere = other();
@@ -65,7 +65,7 @@ TEST_F(StoredMuseum, M25_AnErrorCostsAWaiterNothing) {
   store->settle();
   std::atomic<int> faults = 5;
   store->before_apply([&, test = std::this_thread::get_id()](const Txn&) {
-    // Those who wait look on the store's own thread.
+    // Waiters read on the store's own thread.
     if (std::this_thread::get_id() != test && faults-- > 0) throw StoreError("not now");
   });
   hold.release();
@@ -80,8 +80,9 @@ TEST_F(StoredMuseum, M25_AnErrorCostsAWaiterNothing) {
 
 // ---- Entries that are not ours ----
 
-// In the place of a ticket on `book`: refused by name, nothing is left behind, nothing of it is
-// touched until an operator evicts it, and what has nothing to do with it goes on.
+// An invalid entry instead of a ticket on `book`: requests are refused with an error that names it;
+// nothing is left behind; the entry is not touched until an operator evicts it; unrelated requests
+// continue.
 TEST_F(StoredMuseum, M26_ATicketThatIsNoneIsRefusedByName) {
   const std::vector<std::string> hostile = {
       "",
@@ -130,7 +131,8 @@ TEST_F(StoredMuseum, M26_ATicketThatIsNoneIsRefusedByName) {
   }
 }
 
-// A claim's entry whose ticket is not there, or is another's: nobody would ever remove it.
+// The entry of a claim whose ticket is missing, or belongs to another: otherwise nobody would ever
+// remove it.
 TEST_F(StoredMuseum, M26_AClaimWithoutATicketIsRefused) {
   for (const std::string& value :
        {std::string{R"({"session":"x","request":0,"claims":[["film"]],"since":0})"},
@@ -146,8 +148,8 @@ TEST_F(StoredMuseum, M26_AClaimWithoutATicketIsRefused) {
   }
 }
 
-// Among the groups, where it can't even be told which group it would be: it is in nobody's way,
-// does not hide the groups that sort after it, and stays until an operator evicts it.
+// An invalid entry among the groups, whose group can't be determined: it blocks nobody, does not
+// hide groups that sort after it, and stays until an operator evicts it.
 TEST_F(StoredMuseum, M26_AnEntryOfNoGroupIsInNobodysWayAndHidesNothing) {
   for (const std::string& key : {std::string{"\x02"}, std::string{"\x02zz"}}) {
     Txn plant;

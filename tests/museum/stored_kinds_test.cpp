@@ -1,4 +1,4 @@
-// Rows that the cases of local: have as well, in the spaces over a store.
+// Museum rows that local: has as well, in spaces over a store.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -16,7 +16,7 @@ namespace {
 
 class StoredKinds : public AnySpace {
  protected:
-  // The space, and its store for those who look from outside.
+  // The space, and its store for observers.
   const std::shared_ptr<Store> files = store(new_url());
   std::optional<Space> space = open(files);
   const Space elsewhere = open(files);
@@ -30,8 +30,8 @@ class StoredKinds : public AnySpace {
 
 const Path book = Path::of("book");
 
-// First the waits end, then the holds, and the session with the last of them: until then nobody
-// takes what is held.
+// First the waits end, then the holds, and the session with the last of them: until then no other
+// process gets what is held.
 TEST_P(StoredKinds, M24_AtShutdownHoldsOutliveTheSpaceAndTheSessionTheHolds) {
   const std::size_t two_sessions = entries();
   Hold first = space->lock(book);

@@ -1,4 +1,4 @@
-// Time in a stored space: none passes unless a case says so.
+// Time in a stored space: none passes unless a case advances the clock.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -23,7 +23,7 @@ constexpr std::chrono::hours century{24 * 365 * 100};
 
 // ---- Sessions that ended while their request waited ----
 
-// It is not told that it is held for dead; its turn comes; it looks.
+// The waiter is not told that it counts as dead; its turn comes; it looks.
 TEST_F(StoredMuseum, M01_AWaiterWhoseSessionIsGoneIsNotGranted) {
   Hold hold = space.lock(book);
   const Space lapsed = other();
@@ -31,7 +31,7 @@ TEST_F(StoredMuseum, M01_AWaiterWhoseSessionIsGoneIsNotGranted) {
   until_waiting(space, 1);
   store->hold_notices(true);
   store->kill_session(session_of(space.inspect().back().ticket.number));
-  const Space fresh = other();  // Sweeps what the dead left.
+  const Space fresh = other();  // Removes what the dead session left.
   hold.release();
   Hold next = fresh.lock(book);
   store->hold_notices(false);
@@ -77,8 +77,8 @@ TEST_F(StoredMuseum, M03_LostFiresBeforeTheEndByTheStoresClock) {
 
 // ---- Renewal ----
 
-// Nothing has to be renewed in time, so no load can make that late: a hold costs the store nothing
-// while it is held.
+// Nothing must be renewed in time, so load can't make a renewal late: a hold costs the store
+// nothing while it is held.
 TEST_F(StoredMuseum, M04_AHoldIsKeptWithoutAnyRenewal) {
   Hold hold = space.lock(book);
   const std::stop_token lost = hold.lost();
@@ -90,7 +90,7 @@ TEST_F(StoredMuseum, M04_AHoldIsKeptWithoutAnyRenewal) {
   EXPECT_TRUE(hold.release());
 }
 
-// What is released stays released: a renewal brings nothing back, and none is under way.
+// A released hold stays released: a renewal does not bring it back, and none is under way.
 TEST_F(StoredMuseum, M04_NothingIsRenewedAfterTheRelease) {
   Hold hold = space.max_hold(10s).lock(book);
   static_cast<void>(hold.lost());
@@ -106,7 +106,7 @@ TEST_F(StoredMuseum, M04_NothingIsRenewedAfterTheRelease) {
 
 // ---- Order ----
 
-// All in one instant of the store's clock, which stands: numbers are drawn, not read off a clock.
+// All at one instant of the store's clock, which stands still: numbers do not come from the clock.
 TEST_F(StoredMuseum, M14_RequestsOfOneInstantAreServedInTheOrderTheyCame) {
   constexpr std::size_t count = 32;
   std::vector<std::size_t> order;  // Guarded by the lock.
@@ -123,7 +123,7 @@ TEST_F(StoredMuseum, M14_RequestsOfOneInstantAreServedInTheOrderTheyCame) {
   EXPECT_TRUE(std::ranges::is_sorted(order));
 }
 
-// Two requests are two keys, whoever makes them and when.
+// Two requests have two keys, whichever process makes them and when.
 TEST_F(StoredMuseum, M38_RequestsThatAreEqualInEverythingAreTwo) {
   const Space twin = other();
   const Locker one = space.as("twin").label("same");
@@ -156,7 +156,7 @@ TEST_F(StoredMuseum, M15_HoldingAndWaitingForACenturyLosesNothing) {
   EXPECT_EQ(next->deadline(), std::nullopt);
 }
 
-// The clock stands, so whatever waited for a time would wait for ever.
+// The clock stands still, so a wait for a time would never end.
 TEST_F(StoredMuseum, M17_EightJobsNeedNoTimeAtAll) {
   int done = 0;  // Guarded by the lock.
   {
@@ -207,7 +207,7 @@ void in_next_write(MemoryStore& store, F act) {
   });
 }
 
-// Between reading the clock and writing what it says, the holder is stopped until somebody else has
+// Between reading the clock and writing the result, the holder is stopped until another process has
 // the lock.
 TEST_F(StoredMuseum, M22_ARenewalThatWasPausedTooLongFails) {
   Hold hold = space.max_hold(10s).lock(book);
@@ -224,7 +224,7 @@ TEST_F(StoredMuseum, M22_ARenewalThatWasPausedTooLongFails) {
   EXPECT_FALSE(space.try_lock(book)) << "the next one's";
 }
 
-// Nobody else was there, but the time that it asked for is over as well.
+// No other process was there, but the requested time is over as well.
 TEST_F(StoredMuseum, M22_ARenewalThatArrivesAfterItsOwnDeadlineIsNone) {
   Hold hold = space.max_hold(10s).lock(book);
   in_next_write(*store, [&] { store->advance(20s); });
@@ -232,8 +232,8 @@ TEST_F(StoredMuseum, M22_ARenewalThatArrivesAfterItsOwnDeadlineIsNone) {
   EXPECT_TRUE(other().try_lock(book));
 }
 
-// The other way round: somebody saw that it was overdue, and is stopped. The renewal was on its way
-// already, and arrives first.
+// The opposite: a waiter saw that the holder was overdue, and is stopped. The renewal was already
+// on its way, and arrives first.
 TEST_F(StoredMuseum, M22_ARemovalThatWasPausedTooLongFails) {
   Hold hold = space.max_hold(10s).lock(book);
   const Space elsewhere = other();
@@ -272,7 +272,7 @@ Task lock_and_release(Locker locker, Claim claim) {
 TEST_F(StoredMuseum, S10_AWaitingTicketIsWrittenOnce) {
   Hold hold = space.lock(book);
   const Space elsewhere = other();
-  // Each has begun to watch when its call returns; a thread's wait could still be about to look.
+  // Each call returns after its watch is armed; a waiting thread could still be about to look.
   for (int i = 0; i < 20; ++i) lock_and_release(elsewhere, book);
   store->settle();
   ASSERT_EQ(waiting(space), 20U);

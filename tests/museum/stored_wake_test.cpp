@@ -1,4 +1,4 @@
-// What a release costs those whom it does not concern, and what is left of it.
+// What a release costs waiters that it does not concern, and what it leaves behind.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -15,8 +15,9 @@ namespace {
 
 const Path book = Path::of("book");
 
-// Queues `count` behind those who hold the claim, lets one in at a time, and counts what the store
-// is asked to do for it. The waiters are threads of one space, so that nothing hides in others.
+// Queues `count` requests behind those that hold the claim, grants one at a time, and counts the
+// calls to the store. The waiters are threads of one space, so that no call is hidden in another
+// process.
 void hand_over(MemoryStore& store, const Space& space,
                const std::function<Claim(std::size_t)>& claim, std::size_t count,
                std::vector<Hold> holding, std::size_t most_applies) {
@@ -57,14 +58,14 @@ void hand_over(MemoryStore& store, const Space& space,
   may_go = count;
 }
 
-// The release itself, and the look of the one that it was for: however long the line is.
+// The release itself, and the look of the next waiter: however long the line is.
 TEST_F(StoredMuseum, M16_AReleaseIsLookedAtByTheNextOneOnly) {
   std::vector<Hold> holding;
   holding.push_back(space.lock(book));
   hand_over(*store, space, [](std::size_t) { return book; }, 60, std::move(holding), 3);
 }
 
-// With a limit it may be one of several who is next, but not one of all.
+// With a limit, several waiters may be next, but not all.
 TEST_F(StoredMuseum, M16_APermitIsLookedAtByAsManyAsTheLimit) {
   const Claim permit = book.permits(3);
   std::vector<Hold> holding;
@@ -72,8 +73,8 @@ TEST_F(StoredMuseum, M16_APermitIsLookedAtByAsManyAsTheLimit) {
   hand_over(*store, space, [&](std::size_t) { return permit; }, 60, std::move(holding), 1 + 2 * 3);
 }
 
-// Groups that exclude each other are a chain as well: two that take turns, between exclusive
-// tickets too, and one after another that are numbered as they come.
+// Groups that exclude each other form a chain as well: two that alternate, also between exclusive
+// tickets, and groups that each occur once.
 TEST_F(StoredMuseum, M16_AReleaseIsLookedAtByTheNextGroupOnly) {
   const std::vector<std::function<Claim(std::size_t)>> queues = {
       [](std::size_t i) { return book.group(i % 2 == 0 ? "pull" : "push"); },
@@ -88,7 +89,8 @@ TEST_F(StoredMuseum, M16_AReleaseIsLookedAtByTheNextGroupOnly) {
   }
 }
 
-// A key for each path that was ever locked would be a leak, and a counter for each no order.
+// A key for each path that was ever locked would be a leak, and a counter per path would not order
+// tickets.
 TEST_F(StoredMuseum, M19_TokensOnlyGoUpAndPathsLeaveNothing) {
   const std::size_t before = entries();
   Token last;

@@ -1,4 +1,4 @@
-// witness.hpp: what finds two holders at once, and SQLite files of a case.
+// witness.hpp: detects two holders at once; SQLite files for a case.
 #pragma once
 
 #include <atomic>
@@ -23,16 +23,16 @@ using kit::Process;
 using kit::Shared;
 using Processes = std::vector<std::unique_ptr<Process>>;
 
-// Waits for the end of all; each must end with status 0.
+// Waits until all have ended; each must end with status 0.
 void expect_success(Processes& processes);
 
-// Catches two who are in at once, in two ways that know nothing of each other: a count in shared
-// memory, and a file that only one can make. A process that dies inside leaves both behind: the
-// test calls `died`.
+// Detects two processes inside at once, in two independent ways: a count in shared memory, and a
+// file that only one process can create. A process that dies inside leaves both behind: the test
+// then calls died().
 class Witness {
  public:
   explicit Witness(std::filesystem::path marker) : marker_(std::move(marker)) {}
-  // True: nobody else was in, and the token is larger than all before it.
+  // True: no other process was inside, and the token is larger than all before it.
   [[nodiscard]] bool enter(Token token);
   [[nodiscard]] bool leave();
   void died() noexcept;
@@ -48,8 +48,8 @@ class Witness {
   const Shared<State> state_;
 };
 
-// A SQLite file of its own. It goes when all that was done with it is over, and the threads of the
-// library that did it have ended: the next case can fork without company.
+// A SQLite file for one case. Its destructor waits until everything is closed and the library's
+// threads have ended, so that the next case can fork a single-threaded process.
 class File {
  public:
   File() = default;

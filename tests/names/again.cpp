@@ -1,4 +1,4 @@
-// A second definition of `book`, by somebody who does not know shelf.hpp.
+// A second definition of `book`, by an author who does not know shelf.hpp.
 #include "tenure/name.hpp"
 
 extern const tenure::Name our_book;

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-// Only in hosts that have Tenure themselves.
+// Only in hosts that contain Tenure themselves.
 [[gnu::weak]] void list_names();
 
 namespace {
@@ -43,7 +43,7 @@ void load_and_unload_from_threads(const std::string& file) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::setbuf(stdout, nullptr);  // In step with standard error.
+  std::setbuf(stdout, nullptr);  // Keeps the order relative to standard error.
   std::map<std::string, void*> loaded;
   const std::vector<std::string> steps(argv + 1, argv + argc);
   for (const std::string& step : steps) {

@@ -1,4 +1,4 @@
-// The part of a host that has Tenure.
+// The part of a host that contains Tenure.
 #include <cstdio>
 
 #include "shelf.hpp"

@@ -1,4 +1,4 @@
-// What must not compile. CASE 0 must, so that the others fail for their own reason only.
+// Code that must not compile. CASE 0 must, so that each other case fails only for its own reason.
 #include <memory>
 
 #include "tenure/name.hpp"

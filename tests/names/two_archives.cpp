@@ -1,4 +1,4 @@
-// A program that needs something of each of two static libraries that do not know each other.
+// A program that uses two static libraries that do not know each other.
 #include <cstdio>
 
 bool first_library();

@@ -32,7 +32,7 @@ Rows ask(const std::string& database, const char* sql) {
   return rows;
 }
 
-// Tickets and pointers to them whose session is not recorded: nobody would ever sweep those.
+// Tickets and pointers to them whose session is not recorded: no process would ever remove those.
 constexpr const char* strays = R"sql(
 SELECT quote(key) || ' ' || CAST(value AS TEXT) FROM entry
 WHERE key < x'03' AND

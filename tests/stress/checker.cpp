@@ -14,7 +14,7 @@ namespace {
 
 using Kind = Finding::Kind;
 
-// What one hold certainly covered, from a moment to another.
+// What one hold certainly covered, and when.
 struct Stretch {
   std::int64_t from = 0;
   std::int64_t to = 0;
@@ -22,8 +22,8 @@ struct Stretch {
   const std::vector<Claim>* claims = nullptr;
 };
 
-// A downgrade splits a hold: the old claims are certain until it was about to be made, the new ones
-// are covered by the old, so they are from then on.
+// A downgrade splits a hold: the old claims are certain until just before it, and the new claims,
+// which the old ones cover, from then on.
 std::vector<Stretch> stretches(const History& history) {
   std::vector<Stretch> found;
   for (const Asked& one : history.requests) {
@@ -52,7 +52,7 @@ const Claim* member(const std::vector<Claim>& claims, const Claim& like) {
   return found == claims.end() ? nullptr : &*found;
 }
 
-// Judges a stretch at its first moment, against those that are open then.
+// Judges an interval at its first moment, against those that are open then.
 void judge(const History& history, const Stretch& next, const std::vector<Stretch>& open,
            std::vector<Finding>& findings) {
   for (const Stretch& other : open) {
@@ -98,7 +98,7 @@ void find_swaps(const History& history, const std::vector<const Asked*>& granted
                 std::vector<Finding>& findings) {
   LatestTokens<const Asked*> latest;
   for (const Asked* one : granted) {
-    // When it was granted is known only of what certainly held.
+    // The time of the grant is known only for certain holds.
     if (history.certain_end(*one) <= *one->granted) continue;
     const auto* const earlier = latest.conflicting(one->claims);
     if (earlier != nullptr && earlier->token > one->token) {
@@ -109,7 +109,7 @@ void find_swaps(const History& history, const std::vector<const Asked*>& granted
   }
 }
 
-// Whatever conflicts or not: revisions only go up.
+// For all requests, whether they conflict or not: revisions only rise.
 void find_old_tokens(const History& history, const std::vector<const Asked*>& granted,
                      std::vector<Finding>& findings) {
   std::vector<const Asked*> asked = granted;
@@ -136,7 +136,7 @@ void find_reused(const History& history, const std::vector<const Asked*>& grante
   }
 }
 
-// Why a request may come back without a hold.
+// Why a request may return without a hold.
 bool explained(const History& history, const Asked& one) {
   if (one.why == "busy") return one.way == "try_lock";
   if (one.why == "gave-up") return one.way != "try_lock" && one.way != "lock";
@@ -144,12 +144,12 @@ bool explained(const History& history, const Asked& one) {
     return std::ranges::any_of(history.outages,
                                [&one](std::int64_t time) { return time < *one.refused; });
   }
-  // A lease can end for want of a processor alone.
+  // A lease can expire merely because the process got no CPU time.
   if (one.why == "session-lost") return !history.outages.empty();
   if (one.why == "deadlock") return one.held != 0;
   if (one.why == "evicted") {
-    // Those who wait for it saw that it was granted, and its max_hold was over before it did
-    // itself. Or it was evicted; the token of one that waits is in no log.
+    // Waiters saw that it was granted, and its max_hold was over before it noticed itself. Or it
+    // was evicted; the token of a waiter is in no log.
     return one.max_hold != 0 || std::ranges::any_of(history.evictions, [&one](const auto& item) {
              return one.asked < item.second && item.second < *one.refused;
            });

@@ -1,16 +1,15 @@
-// checker.hpp: whether a history can have come from a lock service. Conflict is the library's own
-// rule (rule.hpp), not a second opinion.
+// checker.hpp: checks whether a history can have come from a lock service. Conflicts are judged by
+// the library's own rule (rule.hpp).
 //
-//   overlap   two holds that conflict, at one moment
-//   limit     more members of a limited group on a path than it has places, or two limits at once
+//   overlap   two conflicting holds at one moment
+//   limit     more members of a limited group on a path than its limit, or two limits at once
 //   token     a token that was granted twice
-//   order     of two that conflict the later token held first; or a token is smaller than one that
-//             was granted before the request was made, be it by a process that is dead by now
+//   order     of two conflicting tickets, the one with the larger token held first; or a token is
+//             smaller than one that was granted before the request was made, even by a dead process
 //   promise   a request that never ended; a hold that was lost without max_hold or eviction; a
-//             deadlock of somebody who held nothing; an error that nothing explains; a log that
-//             makes no sense
+//             deadlock of an owner that held nothing; an unexplained error; an inconsistent log
 //
-// Nothing is judged by how long it took: Figures tell.
+// Durations are not judged; Figures reports them.
 #pragma once
 
 #include <cstddef>
@@ -38,20 +37,22 @@ struct Figures {
   std::size_t grants = 0;
   std::map<std::string, std::size_t> refused;  // By reason.
   std::size_t narrowed = 0;
-  std::size_t expired = 0;  // Holds that were found lost when they were given back.
+  std::size_t expired = 0;  // Holds that turned out to be lost when they were released.
   std::size_t evictions = 0;
   std::size_t kills = 0;
   std::size_t killed_holding = 0;  // Holds that a SIGKILL ended.
   std::size_t pauses = 0;
-  std::size_t most_at_once = 0;   // Holds at one moment.
-  std::int64_t worst_wait = 0;    // Of a request that was granted.
-  std::int64_t worst_hold = 0;    // From its grant until it was given back, or its process killed.
-  std::int64_t worst_thread = 0;  // The longest that a thread was in one request, however it ended.
-  // Of long waits: from when nothing was in its way any more to the grant, less the time in which
-  // any process was stopped. After a death: the last in its way was killed.
+  std::size_t most_at_once = 0;  // Holds at one moment.
+  std::int64_t worst_wait = 0;   // Of a granted request.
+  // From the grant until the release, or until the process was killed.
+  std::int64_t worst_hold = 0;
+  // The longest time that a thread spent in one request, however it ended.
+  std::int64_t worst_thread = 0;
+  // For long waits: from when nothing blocked the request any more to its grant, without the time
+  // in which any process was stopped. After a death: the last blocker was killed.
   std::int64_t worst_hand_off = 0;
   std::int64_t worst_after_death = 0;
-  std::string slowest;  // Whose hand-off that was.
+  std::string slowest;  // The request with that hand-off.
 };
 [[nodiscard]] Figures figures(const History& history);
 [[nodiscard]] std::string text(const Figures& figures);

@@ -1,5 +1,4 @@
-// The checker against histories in which something is planted, and against those that only look
-// bad.
+// The checker against histories with a planted violation, and against histories that only look bad.
 #include "tests/stress/checker.hpp"
 
 #include <gtest/gtest.h>
@@ -16,8 +15,8 @@ namespace {
 
 using Kinds = std::vector<std::string>;
 
-// Logs of workers "one", "two", "three", …, in this order, and the driver's. All workers end as
-// they should unless the driver says something else.
+// Logs of workers "one", "two", "three", …, in this order, and of the driver. All workers end
+// normally unless the driver's log says something else.
 Kinds found(const std::vector<std::string>& logs, const std::string& driver = "") {
   constexpr std::array names = {"one", "two", "three", "four"};
   History history;
@@ -36,7 +35,7 @@ Kinds found(const std::vector<std::string>& logs, const std::string& driver = ""
   return kinds;
 }
 
-// One hold: asked, granted, about to leave, gone; request 1 of thread 0.
+// One hold: asked, granted, leaving, left; request 1 of thread 0.
 struct Holding {
   std::string claims;
   int token = 0;
@@ -92,7 +91,7 @@ TEST(StressChecker, LetsGoodHistoriesPass) {
   EXPECT_EQ(found({log_of({"a=permits:2", 1, 10, 20}), log_of({"a=permits:2", 2, 12, 30}),
                    log_of({"a=permits:2", 3, 20, 30})}),
             Kinds{});
-  // What does not conflict may be granted in any order while both wait.
+  // Tickets that do not conflict may be granted in any order while both wait.
   EXPECT_EQ(found({log_of({"a=exclusive", 2, 10, 20, 1}), log_of({"b=exclusive", 1, 12, 30, 1})}),
             Kinds{});
 }
@@ -107,7 +106,7 @@ TEST(StressChecker, FindsTwoThatHoldAtOnce) {
   EXPECT_EQ(found({log_of({"b=shared a=shared", 1, 10, 20}),
                    log_of({"c=exclusive a/d=permits:2", 2, 12, 15})}),
             overlap);
-  // Of three, each pair; and not only neighbours in time.
+  // Every pair of three, not only neighbours in time.
   EXPECT_EQ(found({log_of({"a=exclusive", 1, 10, 50}), log_of({"b=exclusive", 2, 12, 14}),
                    log_of({"a=exclusive", 3, 40, 60})}),
             overlap);
@@ -131,7 +130,7 @@ TEST(StressChecker, FindsATokenThatWasGrantedTwice) {
 }
 
 TEST(StressChecker, FindsALaterTicketThatWentFirst) {
-  // Both waited from 1 on; no overlap, but the larger token was served first.
+  // Both waited from 1 on; they do not overlap, but the larger token was served first.
   EXPECT_EQ(found({log_of({"a=exclusive", 2, 10, 20, 1}), log_of({"a/b=shared", 1, 25, 30, 1})}),
             Kinds{"order"});
   EXPECT_EQ(found({log_of({"a/b/c=exclusive", 9, 10, 20, 1}), log_of({"x=shared", 3, 11, 12, 1}),
@@ -140,7 +139,7 @@ TEST(StressChecker, FindsALaterTicketThatWentFirst) {
 }
 
 TEST(StressChecker, FindsATokenFromThePast) {
-  // Asked after the other was granted: whatever they are for, the token must be larger.
+  // Asked after the other was granted: the token must be larger, whatever the claims.
   EXPECT_EQ(found({log_of({"a=exclusive", 5, 10, 20}), log_of({"b=exclusive", 4, 15, 30, 14})}),
             Kinds{"order"});
   const std::string dead = "9 0 1 asked 0 0 lock a=exclusive\n10 0 1 granted 5 0 -\n";
@@ -157,7 +156,7 @@ TEST(StressChecker, EndsAHoldWithItsProcess) {
   EXPECT_EQ(found({dead, next}, "20 stop one\n40 continue one\n51 kill one\n"), Kinds{"overlap"})
       << "a stopped process keeps what it holds";
   EXPECT_EQ(found({dead, next}), (Kinds{"overlap", "promise"})) << "it never ended";
-  // The grant came when the signal was on its way: it is certain at no time.
+  // The grant came when the signal was on its way: the hold is certain at no time.
   EXPECT_EQ(found({dead, log_of({"a=exclusive", 2, 12, 60})}, "8 kill one\n"), Kinds{});
 }
 
@@ -233,7 +232,7 @@ TEST(StressChecker, FindsLogsThatMakeNoSense) {
   EXPECT_EQ(found({"1 0 1 granted 4 0 -\n"}), promise) << "nobody asked";
 }
 
-// Many that follow the rule, and one that is planted between two of them.
+// Many holds that follow the rule, and a planted one between two of them.
 TEST(StressChecker, FindsOneAmongMany) {
   std::string good;
   for (int i = 1; i <= 20'000; ++i) {

@@ -60,7 +60,8 @@ void Client::ask(const Locker& locker, bool as_owner, std::size_t held) {
   std::optional<Hold> hold = get(locker, ask, stop);
   if (!hold.has_value()) return;
   write_grant(ask.number, *hold);
-  // Whether or not it told, it is over when it is given back: the callback ends before that.
+  // The hold ends when it is released, whether or not the callback ran: the callback ends before
+  // that.
   std::optional<std::stop_callback<std::function<void()>>> on_lost;
   std::stop_token lost;
   if (ask.max_hold != 0ms || one_in(random_, 16)) {
@@ -118,14 +119,14 @@ void Client::keep(Hold& hold, const Ask& ask) {
     }
     if (one_in(random_, 8)) narrow(hold, ask);
   } catch (const Evicted&) {
-    // Its time was over, or an operator took it away, before it could be narrowed.
+    // Its time was over, or an operator evicted it, before it could be narrowed.
   } catch (const LimitMismatch&) {
     // The same, and others have agreed on another limit since.
     if (std::ranges::find(ask.claims, quarrel(), &Claim::path) == ask.claims.end()) throw;
   }
 }
 
-// On CLOCK_BOOTTIME, and rather too early than too late.
+// On CLOCK_BOOTTIME, rather too early than too late.
 void Client::log_deadline(const Hold& hold, const Ask& ask) {
   const std::optional<Instant> deadline = hold.deadline();
   if (!deadline.has_value()) return;
@@ -140,7 +141,7 @@ void Client::narrow(Hold& hold, const Ask& ask) {
   hold.downgrade(claims);
 }
 
-// This is no waiting for a state: it is the load.
+// This sleep does not wait for a state: it is the load.
 void Client::hold_for_a_while(const Ask& ask, const std::stop_token& lost) {
   if (ask.max_hold != 0ms && one_in(random_, 6)) {  // Until it is taken away.
     std::mutex mutex;

@@ -1,4 +1,4 @@
-// client.hpp: one thread of a worker: asks, holds, gives back, and writes down each step.
+// client.hpp: one thread of a worker: requests, holds, releases, and logs each step.
 #pragma once
 
 #include <atomic>
@@ -24,11 +24,11 @@ class Client : public Recorder {
     const Space& space;
     const Log& log;
     std::atomic<std::uint64_t>& grants;  // Counted for the driver.
-    std::int64_t clock_base;             // The store's clock less CLOCK_BOOTTIME, at most.
+    std::int64_t clock_base;             // Upper bound of the store's clock minus CLOCK_BOOTTIME.
   };
   Client(const Setup& setup, unsigned thread, std::string owner, std::uint64_t seed);
 
-  void round();  // One request, and what is asked for while it is held.
+  void round();  // One request, and further requests while it is held.
 
  private:
   enum class Way : std::uint8_t { lock, lock_stop, try_lock, try_lock_for, try_lock_for_stop };

@@ -26,7 +26,7 @@ constexpr std::array<std::pair<Event::Kind, std::string_view>, 9> kinds = {{
     {Event::Kind::evicting, "evicting"},
 }};
 
-// Takes the next word off the front; empty: there is none.
+// Removes and returns the next word; empty: there is none.
 std::string_view next_word(std::string_view& text, char end = ' ') {
   const std::size_t at = text.find(end);
   const std::string_view word = text.substr(0, at);

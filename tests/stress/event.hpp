@@ -14,12 +14,11 @@
 //   refused  | after the call              | -                    | -        | why     | -
 //   evicting | before the call             | token                | -        | -       | -
 //
-// An eviction is of anybody's ticket; its request is the worker's count of them.
+// An eviction may be of any ticket; its request number is the worker's count of evictions.
 //
-// Times, deadlines included, are nanoseconds of CLOCK_BOOTTIME: one clock for all processes, and
-// the one that deadlines are counted by. A line is one write() at the end of the file, made before
-// the worker goes on, so SIGKILL can lose only what had not been told to anybody yet; it can tear
-// the last line, and only that.
+// Times, including deadlines, are nanoseconds of CLOCK_BOOTTIME: all processes share it, and
+// deadlines are counted by it. A line is one write() at the end of the file, made before the worker
+// goes on. So SIGKILL loses only events that nobody has seen, and can tear only the last line.
 #pragma once
 
 #include <cstdint>
@@ -63,8 +62,8 @@ struct Event {
 
 using base::boot_ns;
 
-// Thread safety: write() from any thread. Ends the program where a line can't be written whole: a
-// log with holes proves nothing.
+// Thread safety: write() from any thread. Ends the program if a line can't be written completely:
+// an incomplete log proves nothing.
 class Log {
  public:
   explicit Log(const std::string& path);

@@ -1,4 +1,4 @@
-// How much a run did, and how long it took: for people, never judged.
+// How much a run did, and how long it took: reported, never judged.
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -11,10 +11,10 @@
 namespace tenure::stress {
 namespace {
 
-// Shorter waits are not taken apart.
+// Shorter waits are not analysed.
 constexpr std::int64_t long_wait = 50'000'000;
 
-// Pauses of any process, as one list without overlaps.
+// Pauses of all processes, as one list without overlaps.
 class Pauses {
  public:
   explicit Pauses(std::vector<Pause> pauses) {
@@ -27,7 +27,7 @@ class Pauses {
       }
     }
   }
-  // How much of a time nobody was stopped.
+  // How much of an interval no process was stopped.
   [[nodiscard]] std::int64_t running(std::int64_t from, std::int64_t to) const {
     std::int64_t time = to - from;
     auto at = std::ranges::lower_bound(merged_, from, {}, &Pause::to);
@@ -52,7 +52,8 @@ bool could_block(const Asked& earlier, const Asked& later) {
   });
 }
 
-// `requests` in the order of their questions; those before `first` were over when `one` was asked.
+// `requests` in the order in which they were made; those before `first` had ended when `one` was
+// made.
 void take_apart(const History& history, const std::vector<const Asked*>& requests,
                 std::size_t first, const Asked& one, const Pauses& pauses, Figures& sum) {
   std::int64_t free_at = one.asked;

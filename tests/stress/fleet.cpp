@@ -34,7 +34,7 @@ void Fleet::start(std::size_t slot, const std::vector<std::string>& more) {
   worker = {};
   worker.name = "worker-" + std::string(5 - number.size(), '0') + number;
   kit::Program program{.words = {program_, directory_, worker.name, std::to_string(slot)},
-                       // The worker waits for it; told to end before it does, it must not die.
+                       // The worker waits for it; if it is told to end earlier, it must not die.
                        .block = {SIGTERM}};
   program.words.insert(program.words.end(), more.begin(), more.end());
   if (enter_) program.enter = [this, slot] { enter_(slot); };

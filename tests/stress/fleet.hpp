@@ -4,12 +4,12 @@
 //     ^                    |                             |
 //     '------- kill, or told to end and waited for ------'
 //
-// Each start is a process with a name and a log of its own, so a log ends where its process did.
-// Whatever is done is written to driver.log: a kill and a stop before the signal goes out. Children
+// Each start is a process with its own name and log, so a log ends where its process did. Every
+// action is logged in driver.log; a kill and a stop are logged before the signal is sent. Children
 // die with this process, and all are waited for.
 //
-// Thread safety: one thread, and it must live as long as the fleet: children die with the thread
-// that made them.
+// Thread safety: one thread, which must live as long as the fleet: children die with the thread
+// that started them.
 #pragma once
 
 #include <chrono>
@@ -27,8 +27,8 @@ namespace tenure::stress {
 
 class Fleet {
  public:
-  // In a new process, before it becomes the program: what takes it elsewhere, into a network of its
-  // own for instance. The driver may have threads, so it may do nothing but calls to the kernel.
+  // Runs in a new process before it becomes the program, for example to move it into a network of
+  // its own. The driver may have threads, so this may make system calls only.
   using Enter = std::function<void(std::size_t slot)>;
   Fleet(std::string program, std::string directory, std::size_t workers, Enter enter = {});
   Fleet(const Fleet&) = delete;
@@ -45,13 +45,13 @@ class Fleet {
   void kill(std::size_t slot);
   void stop(std::size_t slot);
   void go_on(std::size_t slot);
-  // Takes note of those that have ended. Returns what is wrong with the way one did, or nothing.
+  // Records processes that have ended. Returns what is wrong with the way one ended, or nothing.
   [[nodiscard]] std::string reap();
-  // Tells all to end and waits until they have. Returns what is wrong, or nothing; of one that has
-  // not ended in time, with what `describe` says of it.
+  // Tells all processes to end and waits until they have. Returns what is wrong, or nothing; for a
+  // process that has not ended in time, with the text of `describe`.
   using Describe = std::function<std::string(std::size_t slot)>;
   [[nodiscard]] std::string end_all(std::chrono::seconds limit, const Describe& describe);
-  // Into driver.log, for what is done to anything but the workers.
+  // Writes to driver.log what is done to anything but the workers.
   void note(std::string_view what, std::string_view name) const;
 
  private:

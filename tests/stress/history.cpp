@@ -26,7 +26,7 @@ void History::add_worker(const std::string& name, std::istream& log) {
   std::map<std::pair<unsigned, std::uint64_t>, std::size_t> known;
   std::string line;
   while (std::getline(log, line)) {
-    if (log.eof()) break;  // No end of line: the process died while it wrote this.
+    if (log.eof()) break;  // No end of line: the process died while it wrote this line.
     ++events;
     std::optional<Event> event = parse_event(line);
     if (!event.has_value()) {
@@ -82,7 +82,7 @@ void History::take(std::size_t worker, Event event, Asked& request) {
       request.refused = event.time;
       request.why = std::move(event.word);
       break;
-    case Event::Kind::evicting: break;  // Of no request.
+    case Event::Kind::evicting: break;  // Belongs to no request.
   }
 }
 
@@ -117,7 +117,7 @@ std::int64_t History::certain_end(const Asked& one) const {
   if (const auto evicted = evictions.find(one.token.value); evicted != evictions.end()) {
     end = std::min(end, evicted->second);
   }
-  // A deadline begins at the grant, and that comes after the question.
+  // A deadline begins at the grant, which comes after the request.
   if (one.max_hold != 0) end = std::min(end, one.until.value_or(one.asked + one.max_hold));
   return end;
 }

@@ -1,9 +1,9 @@
-// history.hpp: what all logs of a run tell, request by request.
+// history.hpp: all logs of a run, request by request.
 //
-// A hold is certain only for a part of the time that it was real: from the clock's reading after
-// the grant to the one before the release; at most until the SIGKILL was about to be sent, until
-// somebody was about to evict it, and until its deadline. Everything that is judged is judged by
-// that part, so whatever is found has happened.
+// A hold is certain only for a part of the time in which it was real: from the clock reading after
+// the grant to the one before the release; at most until just before a SIGKILL was sent, an
+// eviction was started, or its deadline. Every judgement uses only that part, so every violation
+// found has really happened.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct Narrowing {
 };
 
 struct Asked {
-  std::size_t worker = 0;  // In History::workers.
+  std::size_t worker = 0;  // Index in History::workers.
   unsigned thread = 0;
   std::uint64_t request = 0;
   std::int64_t asked = 0;
@@ -40,7 +40,7 @@ struct Asked {
   std::optional<std::int64_t> lost;
   std::optional<std::int64_t> leaving;
   std::optional<std::int64_t> left;
-  bool was_held = false;  // Said the release.
+  bool was_held = false;  // As release() returned.
   std::string way_out;
   std::optional<std::int64_t> refused;
   std::string why;
@@ -49,7 +49,7 @@ struct Asked {
 struct Process {
   std::string name;
   std::optional<std::int64_t> killed;  // Just before the signal was sent.
-  bool ended = false;                  // By itself, as it was told.
+  bool ended = false;                  // By itself, as requested.
 };
 
 struct Pause {  // Of one process.
@@ -61,9 +61,11 @@ struct History {
   std::vector<Process> workers;
   std::vector<Asked> requests;
   std::vector<Pause> pauses;
-  std::map<std::uint64_t, std::int64_t> evictions;  // By token: when that was first about to be.
-  std::vector<std::string> faults;                  // Lines that make no sense.
-  std::vector<std::int64_t> outages;                // When the store, or the way to it, failed.
+  // By token: when an eviction was first about to start.
+  std::map<std::uint64_t, std::int64_t> evictions;
+  std::vector<std::string> faults;  // Inconsistent lines.
+  // When the store, or the connection to it, failed.
+  std::vector<std::int64_t> outages;
   std::size_t events = 0;
 
   void add_worker(const std::string& name, std::istream& log);
@@ -72,7 +74,7 @@ struct History {
 
   // Until when it certainly held; before `granted`: not certain at any time.
   [[nodiscard]] std::int64_t certain_end(const Asked& one) const;
-  // When its thread went on, or died.
+  // When its thread continued, or died.
   [[nodiscard]] std::int64_t over(const Asked& one) const;
   [[nodiscard]] std::string name(const Asked& one) const;
 

@@ -1,4 +1,4 @@
-// progress.hpp: what the driver sees of the workers while they run: a mapped file of counters.
+// progress.hpp: the progress of the workers, for the driver: a mapped file of counters.
 #pragma once
 
 #include <fcntl.h>

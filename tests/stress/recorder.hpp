@@ -1,7 +1,7 @@
-// recorder.hpp: what each worker thread of a run has: random numbers, the stop of the request under
-// way, and a log of every step. Client (here) and FaultClient (tests/faults) are the two kinds.
+// recorder.hpp: the base of worker threads: random numbers, a stop for the current request, and a
+// log of every step. Client (here) and FaultClient (tests/faults) derive from it.
 //
-// Thread safety: stop_waiting() from any thread; the rest is for the thread that runs it.
+// Thread safety: stop_waiting() from any thread; the rest only from the thread that runs it.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ class Recorder {
  public:
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
-  void stop_waiting();  // Stops the request under way, where it can be stopped.
+  void stop_waiting();  // Stops the current request, if it can be stopped.
 
  protected:
   // `grants` are counted for the driver.
@@ -33,9 +33,9 @@ class Recorder {
   void write(std::uint64_t request, Event::Kind kind, std::uint64_t a = 0, std::string word = {},
              std::vector<Claim> claims = {}, std::uint64_t b = 0) const;
   void write_grant(std::uint64_t request, const Hold& hold) const;
-  [[nodiscard]] std::stop_token new_stop();  // Of the next request.
-  // Releases the hold or drops it. Returns false where it was lost before that. Where the store may
-  // fail, a StoreError is no finding: the hold is released as soon as it can be.
+  [[nodiscard]] std::stop_token new_stop();  // For the next request.
+  // Releases the hold or drops it. Returns false if it was lost before that. If the store may fail,
+  // a StoreError is not a violation: the hold is released as soon as possible.
   [[nodiscard]] bool give_back(std::uint64_t request, Hold hold, bool store_may_fail);
 
   Random random_;

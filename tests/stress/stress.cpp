@@ -1,12 +1,12 @@
 // The stress run: many processes on one `sqlite:` space, some of them killed and stopped at random,
-// and a verdict on what their logs tell.
+// and a verdict on their logs.
 //
 //   stress [--seconds N] [--workers N] [--seed N] [--runs N] [--keep 1]
 //   stress --check DIRECTORY      the verdict on a run that was kept
 //
-// The seed gives the requests and the blows, not their interleaving: a seed that fails may need a
-// few runs to fail again. Logs and database of a run that failed are kept, or with --keep of every
-// one, and where is printed.
+// The seed determines the requests and the faults, not their interleaving: a failing seed may need
+// a few runs to fail again. Logs and database of a failed run are kept (with --keep, of every run),
+// and their location is printed.
 #include <stdlib.h>  // NOLINT: mkdtemp is POSIX's.
 
 #include <chrono>
@@ -32,7 +32,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::int64_t second_ns = 1'000'000'000;
-constexpr auto stuck_time = 20s;  // Nobody gets anything, or does not end, for so long.
+// For so long nobody is granted anything, or a process does not end.
+constexpr auto stuck_time = 20s;
 constexpr std::int64_t stuck_ns = std::chrono::nanoseconds{stuck_time}.count();
 constexpr std::size_t most_printed = 10;
 
@@ -85,8 +86,8 @@ class Run {
     go_on_at_[slot] = 0;
   }
 
-  // Some are killed while they are stopped, whatever they hold; slots 0 to 3 live until all are
-  // restarted, so that there are long lives too.
+  // Some processes are killed while they are stopped, whatever they hold. Slots 0 to 3 live until
+  // all are restarted, so that there are long lives too.
   void strike() {
     const std::size_t slot = below(random_, fleet_.size());
     if (slot >= 4 && one_in(random_, 10)) {
@@ -112,7 +113,7 @@ class Run {
     for (std::size_t slot = 0; slot < fleet_.size(); ++slot) start(slot);
   }
 
-  // Progress of each, and whether all are well.
+  // Updates the progress of each process; returns whether all are fine.
   std::string look() {
     if (std::string fault = fleet_.reap(); !fault.empty()) return fault;
     const std::int64_t now = boot_ns();
@@ -140,9 +141,9 @@ class Run {
   const std::string database_;
   Progress progress_;
   Fleet fleet_;
-  std::vector<std::uint64_t> last_;     // Grants of each slot, when it was last looked at,
+  std::vector<std::uint64_t> last_;     // Grants of each slot at the last check,
   std::vector<std::int64_t> seen_;      // and when that last changed.
-  std::vector<std::int64_t> go_on_at_;  // Of those that are stopped.
+  std::vector<std::int64_t> go_on_at_;  // For processes that are stopped.
   std::int64_t latest_ = boot_ns();
   std::int64_t worst_gap_ = 0;
 };

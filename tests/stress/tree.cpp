@@ -27,8 +27,7 @@ std::vector<Path> plant() {
   return all;
 }
 
-// Most requests are for leaves, or everybody would always wait for everybody; some of the leaves
-// are in demand.
+// Most requests are for leaves; otherwise all would wait for all. Some leaves are requested often.
 constexpr std::size_t leaves = widths.back();
 constexpr std::size_t in_demand = 6;
 
@@ -45,7 +44,7 @@ Path random_path(Random& random) {
 
 Mode random_mode(Random& random, const Path& path) {
   if (path == quarrel()) return Mode::permits(1 + static_cast<std::uint32_t>(below(random, 3)));
-  // Of those in demand every other is a semaphore that is full most of the time.
+  // Every second one of those is a semaphore that is full most of the time.
   const bool semaphore = path == leaf(0) || path == leaf(2) || path == leaf(4);
   if (semaphore && !one_in(random, 8)) return Mode::permits(limit_of(path));
   const std::uint64_t kind = below(random, 20);

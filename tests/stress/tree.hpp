@@ -1,4 +1,4 @@
-// tree.hpp: what the workers fight for, and random requests for it.
+// tree.hpp: the paths that the workers compete for, and random requests for them.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,15 @@ using Random = std::mt19937_64;
 // 200 paths: 8 of one segment, 24 of two, 56 of three and 112 of four, each below another of them.
 [[nodiscard]] const std::vector<Path>& tree();
 
-// The limit of a path's semaphore, the same for everybody: 2 or 3.
+// The limit of a path's semaphore, the same for all: 2 or 3.
 [[nodiscard]] std::uint32_t limit_of(const Path& path);
 
-// On this path contenders disagree about the limit on purpose; elsewhere a mismatch is a finding.
+// On this path contenders disagree about the limit on purpose; elsewhere a mismatch is an error.
 [[nodiscard]] const Path& quarrel();
 
-// One to three claims on different paths, now and then on inner ones or on the root.
+// One to three claims on different paths, sometimes on inner ones or on the root.
 [[nodiscard]] std::vector<Claim> random_claims(Random& random);
-// What `claims` may be downgraded to: some are dropped, weakened or narrowed. Empty: nothing came
-// out that is allowed.
+// A valid downgrade of `claims`: some are dropped, weakened or narrowed. Empty: none was found.
 [[nodiscard]] std::vector<Claim> random_narrowing(Random& random, std::vector<Claim> claims);
 
 }  // namespace tenure::stress

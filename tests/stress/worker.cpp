@@ -1,4 +1,4 @@
-// A worker of the stress run: a few threads that lock, until SIGTERM, which whoever starts it has
+// A worker of the stress run: a few threads that lock until SIGTERM, which the starting process has
 // blocked.
 //
 //   stress_worker DIRECTORY NAME SLOT THREADS SEED
@@ -19,7 +19,7 @@
 namespace tenure::stress {
 namespace {
 
-// At most: a deadline on CLOCK_BOOTTIME then comes out rather too early.
+// An upper bound: a deadline converted to CLOCK_BOOTTIME is then rather too early.
 std::int64_t clock_base(Store& store) {
   std::int64_t base = std::numeric_limits<std::int64_t>::max();
   for (int i = 0; i < 100; ++i) {
@@ -29,7 +29,7 @@ std::int64_t clock_base(Store& store) {
   return base;
 }
 
-// The operator: takes anybody's ticket away, holder or waiter.
+// The operator: evicts the ticket of any holder or waiter.
 void evict_one(const Client::Setup& setup, unsigned thread, std::uint64_t number, Random& random) {
   const std::vector<TicketInfo> all = setup.space.inspect();
   if (all.empty() || !one_in(random, 4)) return;
@@ -46,7 +46,7 @@ void evict_one(const Client::Setup& setup, unsigned thread, std::uint64_t number
   }
 }
 
-// Ends waits at random, and looks at the space, until it is told to stop.
+// Ends waits at random, and inspects the space, until it is told to stop.
 void disturb(const Client::Setup& setup, const std::vector<std::unique_ptr<Client>>& clients,
              const sigset_t& signals, Random& random) {
   std::uint64_t looks = 0;
@@ -75,7 +75,7 @@ void run(const std::vector<std::string>& words, const sigset_t& signals) {
                             .clock_base = clock_base(*store)};
   std::vector<std::unique_ptr<Client>> clients;
   for (unsigned thread = 0; thread < threads; ++thread) {
-    // The owner's name is that of the slot: whoever had it before is dead, and must not matter.
+    // The owner's name is that of the slot: its former user is dead, and must not matter.
     const std::string owner = "slot-" + std::to_string(slot) + '-' + std::to_string(thread);
     clients.push_back(std::make_unique<Client>(setup, thread, owner, random()));
   }

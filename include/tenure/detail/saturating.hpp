@@ -1,6 +1,6 @@
-// saturating.hpp: arithmetic of times that stops at the first and the last nanosecond that 64 bits
-// can tell, about 292 years either way, instead of overflowing. Callers may pass any length of time
-// and stored deadlines may be anything: all instants and deadlines are computed with this.
+// saturating.hpp: arithmetic of times that stops at the smallest and largest number of nanoseconds
+// in 64 bits, about 292 years either way, instead of overflowing. Callers may pass any duration,
+// and stored deadlines may have any value: all instants and deadlines are computed with this.
 #pragma once
 
 #include <chrono>

@@ -11,8 +11,8 @@
 namespace tenure::local {
 namespace {
 
-// All blocks have the same size: there is one kind of shard. They are linked through their last
-// word, which is behind the shards.
+// All blocks have the same size, because there is one kind of shard. Free blocks are linked through
+// their last word, which is behind the shards.
 constinit std::mutex mutex;
 constinit void* unused = nullptr;  // Guarded by mutex.
 
@@ -20,7 +20,8 @@ void*& next_of(void* block, std::size_t bytes) noexcept {
   return *reinterpret_cast<void**>(static_cast<std::byte*>(block) + bytes);
 }
 
-// A thread that the child does not have may hold the mutex and have begun to change the list.
+// In the child, a thread that no longer exists may hold the mutex and have begun to change the
+// list.
 void begin_anew_in_child() noexcept {
   std::construct_at(&mutex);
   unused = nullptr;

@@ -1,6 +1,6 @@
 // A process forks while another thread is inside a local space: the child has that thread's locks,
-// but not the thread. Here the fork is made inside an allocation of such a call, so that it always
-// happens with the locks held.
+// but not the thread. Here the fork happens inside an allocation of such a call, so that the locks
+// are always held.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,20 +17,20 @@
 
 namespace {
 
-const std::function<bool()>* in_child = nullptr;  // Forks at the next allocation when it is set.
+const std::function<bool()>* in_child = nullptr;  // If set, forks at the next allocation.
 pid_t child = -1;
 
 void fork_here() {
   const std::function<bool()>& work = *std::exchange(in_child, nullptr);
   child = ::fork();
   if (child != 0) return;
-  ::alarm(20);  // A child that waits for a lock is killed.
+  ::alarm(20);  // Kills a child that waits for a lock.
   ::_exit(work() ? 0 : 1);
 }
 
 }  // namespace
 
-// Replaced for the whole test program. Not inlined: g++ would see malloc behind new, and warn.
+// Replaced for the whole test program. Not inlined: g++ would see malloc inside new, and warn.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   if (in_child != nullptr) fork_here();
   if (void* memory = std::malloc(size)) return memory;
@@ -110,7 +110,7 @@ TEST_F(LocalFork, TheChildMustOpenTheSpaceAgain) {
   EXPECT_TRUE(forked([] { return open("local:").try_lock(book).has_value(); }));
 }
 
-// The list of owners has a lock of its own.
+// The list of owners has its own lock.
 TEST_F(LocalFork, TheChildForgetsAnOwner) {
   std::optional<Locker> one = space->as("one");
   const auto make_another = [this] { static_cast<void>(space->as("another")); };

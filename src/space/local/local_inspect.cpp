@@ -1,4 +1,4 @@
-// What can be told of a local space: the rule, run on a snapshot.
+// Inspection of a local space: the rule, applied to a snapshot.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -79,8 +79,8 @@ std::vector<TicketInfo> LocalSpace::inspect(const Path& path) {
   return infos;
 }
 
-// A deadlock can only arise when a ticket is appended, so whoever appended one looks. If two of a
-// circle look, the first to do so gives way, and the other finds none.
+// A deadlock can only arise when a ticket is appended, so the thread that appended it searches. If
+// two threads of a cycle search, the first one gives up its ticket, and the other finds no cycle.
 void LocalSpace::refuse_deadlock(std::uint64_t number) {
   for (;;) {
     lock(all_shards);

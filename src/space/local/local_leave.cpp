@@ -1,4 +1,4 @@
-// How tickets leave a local space: released, cancelled, evicted, closed, or narrowed to less.
+// How tickets leave a local space: released, cancelled, evicted, closed, or downgraded.
 #include <algorithm>
 #include <bit>
 #include <memory>
@@ -24,7 +24,7 @@ std::stop_token stopped() {
 
 }  // namespace
 
-// A Hold has let go of its ticket.
+// A Hold has released its ticket.
 inline void LocalSpace::count_out(Shard& shard, Aftermath& after) noexcept {
   --shard.tickets;
   after.leaving = shard.abandoned;
@@ -55,7 +55,7 @@ bool LocalSpace::release(const detail::Grant& grant) noexcept {
   {
     const ShardGuard guard{shard.lock};
     if (node->thin.number == grant.token.value) [[likely]] {
-      count_out(shard, after);  // The case that must be fast. Nobody waits for a thin hold.
+      count_out(shard, after);  // The fast case. Nobody waits for a thin hold.
       shard.give_thin(*node);
     } else {
       held = release_thickened(shard, *node, grant.token.value, after);
@@ -97,7 +97,7 @@ bool LocalSpace::release_ticket(Entry& ticket) noexcept {
   return held;
 }
 
-// The hold was evicted, or is just being.
+// The hold was evicted, or is being evicted.
 void LocalSpace::release_lost(Entry& ticket, Aftermath& after) noexcept {
   if (ticket.state.load(std::memory_order_relaxed) == State::evicted) {
     free_first(ticket, after);
@@ -106,7 +106,7 @@ void LocalSpace::release_lost(Entry& ticket, Aftermath& after) noexcept {
   }
 }
 
-// Takes out a waiting ticket whose end the caller has decided.
+// Removes a waiting ticket whose outcome the caller has decided.
 void LocalSpace::withdraw(Entry& ticket) noexcept {
   ticket.state.store(State::cancelled, std::memory_order_relaxed);
   for (;;) {
@@ -129,7 +129,7 @@ void LocalSpace::withdraw(Entry& ticket) noexcept {
   if (!after.empty()) finish(after);
 }
 
-// The lock of turn_shard is held.
+// Requires the lock of turn_shard.
 void LocalSpace::dequeue(Entry& ticket) noexcept {
   Entry& entry = *ticket.at;
   if (!std::exchange(entry.over, false)) entry.Link::remove();
@@ -141,7 +141,7 @@ void LocalSpace::take_out(Entry& entry, DueList& due) noexcept {
   if (entry.depth == 0) root_wide_.fetch_sub(1, std::memory_order_release);
 }
 
-// All claims go before anybody is judged: a ticket goes as a whole.
+// Removes all claims before any waiter is judged: a ticket leaves as a whole.
 void LocalSpace::take_out_all(Entry& ticket, ShardSet held, Aftermath& after) noexcept {
   DueList due;
   for (Entry* e = &ticket; e != nullptr; e = e->next_claim) take_out(*e, due);
@@ -171,7 +171,7 @@ void LocalSpace::remove(Entry& ticket, ShardSet held, Aftermath& after) noexcept
 
 // ---- Going on ----
 
-// Each ticket whose turn came in one line waits in another, is granted, or is judged later.
+// Each ticket whose turn has come in one line waits in another, is granted, or is judged later.
 void LocalSpace::advance(DueList& due, ShardSet held, Aftermath& after) noexcept {
   while (!due.empty()) {
     Entry& ticket = due.pop();
@@ -213,7 +213,7 @@ void LocalSpace::finish(Aftermath& after) noexcept {
     grant_or_queue(ticket, after.granted);
     unlock(set);
   }
-  // From here on the space may be gone: those who are told may be the last.
+  // From here on the space may be destroyed: a waiter that is notified may be its last user.
   const detail::ResumeScope scope;
   while (!after.granted.empty()) {
     const Entry& ticket = after.granted.pop();
@@ -275,7 +275,7 @@ Entry& LocalSpace::replace(Entry& old, std::span<const Claim> claims, ShardSet h
   if (!fresh.empty()) {
     // May throw; nothing has changed yet.
     for (Entry* e = &append(fresh, old.number); e != nullptr; e = e->next_claim) kept.push_back(e);
-    // Whoever comes after it to a shard that it was not in has a larger number.
+    // A later ticket in a shard that this one was not in must get a larger number.
     for (ShardSet s = held; s != 0; s &= s - 1) {
       std::uint64_t& counter = shards_[std::countr_zero(s)].counter;
       counter = std::max(counter, old.number >> shard_bits);
@@ -323,7 +323,7 @@ std::stop_token LocalSpace::lost(const detail::Grant& grant) {
   return ticket->lost->get_token();
 }
 
-// There is no time to begin anew; whether it is still held is all there is to say.
+// There is no lease to renew; returns whether the hold is still held.
 bool LocalSpace::renew(detail::Grant& grant) {
   check_process();
   Node* const node = thin_node(grant);
@@ -365,13 +365,13 @@ bool LocalSpace::evict(Token token, bool /*at_once*/) {
     }
   }
   if (waits) {
-    const detail::ResumeScope scope;  // It is told before those who come next go on.
+    const detail::ResumeScope scope;  // The holder is notified before the next tickets are granted.
     detail::Waiter& waiter = *ticket->waiter;
     withdraw(*ticket);
     waiter.done(waiter, detail::WaitOutcome::evicted);
     return true;
   }
-  if (told.has_value()) told->request_stop();  // The holder is told before the next one gets in.
+  if (told.has_value()) told->request_stop();  // lost() fires before the next grant.
   Aftermath after;
   const ShardSet held = ticket->shards;
   lock(held);
@@ -412,7 +412,7 @@ void LocalSpace::close() noexcept {
 
 void LocalSpace::abandon() noexcept {
   if (forked()) return;
-  std::size_t tickets = 1;  // This call leaves too.
+  std::size_t tickets = 1;  // This call counts as well.
   lock(all_shards);
   for (std::size_t i = 0; i < shard_count; ++i) {
     tickets += shards_[i].tickets;

@@ -24,7 +24,7 @@ std::uint8_t home_of(const Path& path) {
   return path.depth() <= 1 ? shard_of(path.route()) : shard_of(path.prefix(1).route());
 }
 
-// Whether the line is full for one more of its group.
+// Whether the line has no room for one more member of its group.
 bool full(const Line* line) noexcept {
   return line != nullptr && line->limit != 0 && line->inside >= line->limit;
 }
@@ -36,7 +36,7 @@ bool all_empty(const Line* first) noexcept {
   return true;
 }
 
-// Whoever holds up the line has been doing so since now at the latest.
+// The holder that blocks the line has been doing so since now at the latest.
 void stamp(Line& line) noexcept {
   std::atomic<std::int64_t>& since = Entry::of_link(*line.live.next, line.depth).first->since;
   if (since.load(std::memory_order_relaxed) == 0) {
@@ -44,7 +44,7 @@ void stamp(Line& line) noexcept {
   }
 }
 
-// The group of a claim that may be held thin, or null: one that everybody knows, without a limit.
+// The group of a claim that may be held thin: a predefined group without a limit. Null: it may not.
 Group* thin_group(const Claim& claim, const detail::OwnerRef& owner) noexcept {
   if (claim.mode.kind() == Mode::Kind::named || claim.mode.limit() != 0 || owner != nullptr) {
     return nullptr;
@@ -99,7 +99,7 @@ inline void LocalSpace::begin(Entry& ticket, const detail::OwnerRef& owner, Stat
   }
 }
 
-// Nothing outside the node's own shard is claimed that could concern it.
+// No claim outside the node's own shard can concern it.
 inline bool LocalSpace::alone(const Node& node) const noexcept {
   if (root_wide_.load(std::memory_order_acquire) != 0) return false;
   if (node.depth == 1) return node.replicas == 0;
@@ -107,8 +107,8 @@ inline bool LocalSpace::alone(const Node& node) const noexcept {
   return top != nullptr && top->claims_here() == 0;
 }
 
-// The case that must be fast: one claim without a limit, of a group that everybody knows, on a path
-// seen lately. Everything else is left to the others, untouched.
+// The fast case: one claim without a limit, of a predefined group, on a path that was used
+// recently. Otherwise returns nothing and changes nothing.
 detail::Grant LocalSpace::request_free(const Claim& claim, const detail::OwnerRef& owner) {
   Group* const group = thin_group(claim, owner);
   if (group == nullptr || claim.path.is_root() || forked()) return {};
@@ -127,8 +127,8 @@ bool LocalSpace::request(const detail::Ask& ask, detail::Waiter& waiter) {
   return request_any(ask, waiter, grant);
 }
 
-// Once it is queued, the waiter and all that the ask refers to may be gone, and even the space:
-// only `grant` may be looked at.
+// Once the ticket is queued, the waiter, everything that the ask refers to and even the space may
+// be destroyed: only `grant` may be used.
 bool LocalSpace::request_any(const detail::Ask& ask, detail::Waiter& waiter, detail::Grant& grant) {
   const Fast fast = ask.claims.size() == 1 ? request_one(ask, &waiter, grant) : Fast::impossible;
   const bool granted =
@@ -146,7 +146,7 @@ bool LocalSpace::request_owned(const detail::Ask& ask, detail::Waiter& waiter) {
   try {
     refuse_deadlock(grant.token.value);
   } catch (const std::bad_alloc&) {
-    return false;  // It is queued, and waits without having looked.
+    return false;  // The ticket is queued, and waits without a deadlock search.
   }
   return false;
 }
@@ -179,7 +179,7 @@ LocalSpace::Fast LocalSpace::request_one(const detail::Ask& ask, detail::Waiter*
   if (own != nullptr && own->limit != claim.mode.limit()) {
     refuse_limit_clash(ask.claims, ask.owner);
   }
-  // All that live are earlier than a ticket that has no number yet.
+  // All live tickets are earlier than a ticket without a number.
   const WaitLine wait = line_to_wait_in(node, *group, no_number);
   const bool blocked = wait.line != nullptr || full(own);
   if (blocked && waiter == nullptr) return Fast::blocked;
@@ -251,7 +251,7 @@ bool LocalSpace::request_all(const detail::Ask& ask, detail::Waiter* waiter, det
     return true;
   }
   if (waiter == nullptr) {
-    // All the locks were held since it came, so nobody has seen it.
+    // All locks were held since the ticket was appended, so no other thread has seen it.
     dequeue(ticket);
     Aftermath none;
     remove(ticket, held, none);
@@ -297,7 +297,7 @@ Entry& LocalSpace::append_one(const Claim& claim, std::uint64_t number) {
     throw;
   }
   if (node.depth == 1) {
-    // Copies that have gone quiet need no visit next time.
+    // Copies without claims below need no visit next time.
     for (ShardSet s = node.replicas; s != 0; s &= s - 1) {
       Shard& other = shards_[std::countr_zero(s)];
       Node& copy = *other.find(claim.path);
@@ -341,7 +341,7 @@ ShardSet LocalSpace::touches(const Entry& entry) const noexcept {
   return top.claims_here() != 0 ? set | set_of(top.shard) : set;
 }
 
-// What must be locked to judge the ticket, as far as can be told from what is.
+// The shards that must be locked to judge the ticket, as far as the locked ones tell.
 ShardSet LocalSpace::needs(const Entry& ticket, ShardSet held) const noexcept {
   ShardSet set = ticket.shards;
   if ((set & ~held) != 0) return set;
@@ -351,8 +351,8 @@ ShardSet LocalSpace::needs(const Entry& ticket, ShardSet held) const noexcept {
 
 LocalSpace::WaitLine LocalSpace::line_to_wait_in(Node& node, const Group& group,
                                                  std::uint64_t number) const noexcept {
-  // Of several lines the own one comes first, so that of many exclusive tickets only the first
-  // waits elsewhere.
+  // Of several lines, the one of the own group comes first, so that of many exclusive tickets only
+  // the first waits elsewhere.
   if (node.here.more != nullptr && group.kind == Mode::Kind::exclusive) {
     Line* const own = Shard::existing(&node.here, group);
     if (own != nullptr && own->live.next->number < number)
@@ -404,7 +404,7 @@ LocalSpace::WaitLine LocalSpace::blocking_line_below(const Node& node, const Gro
   return {};
 }
 
-// Puts the ticket to wait for `entry`, one of its claims: for its limit when there is no line.
+// Makes the ticket wait for `entry`, one of its claims: for its limit if there is no line.
 void LocalSpace::queue(Entry& ticket, Entry& entry, WaitLine wait) noexcept {
   ticket.at = &entry;
   if (wait.line == nullptr) {
@@ -412,7 +412,7 @@ void LocalSpace::queue(Entry& ticket, Entry& entry, WaitLine wait) noexcept {
     wait.shard = entry.shard;
   } else {
     stamp(*wait.line);
-    // Late comers are last but for those that waited elsewhere before.
+    // A new waiter is last, unless others in this line waited elsewhere before.
     Link* where = &wait.line->turns;
     while (where->prev != &wait.line->turns && where->prev->number > entry.number) {
       where = where->prev;

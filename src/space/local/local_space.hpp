@@ -1,24 +1,25 @@
 // local_space.hpp: the space of one process: a lock table in 32 shards.
 //
-// A request for one path, with nothing claimed above depth 2 around it, takes one shard's lock:
-// append the ticket, look back, done. Everything else takes the locks of all shards that its claims
-// touch, in ascending order, and looks at once. A ticket that waits is in one line; whoever makes
-// the line's first number pass its own looks for the next line it has to wait in, if it holds the
-// locks for that, or else after giving back its own.
+// A request for one path locks one shard, if nothing above depth 2 around the path is claimed: it
+// appends the ticket, looks back and is done. Every other request locks all shards that its claims
+// touch, in ascending order, and judges at once. A waiting ticket is in one line. The thread that
+// makes the line's first number pass the ticket's own looks for the next line in which the ticket
+// has to wait; if it does not hold the necessary locks, it does so after unlocking.
 //
 // Invariants
-//   1. A ticket is judged only with all the shards locked that its claims touch.
-//   2. No lock is held while a waiter is told, and none is taken below another: shards never nest
-//      but in ascending order, or by trying.
-//   3. How a wait ends is decided once (Waiter::decide): a grant and a cancellation can't both win.
-//   4. A forked child takes none of its parent's locks, which may be held for ever: what it gives
-//      back or destroys there has no effect, and what it asks for throws.
+//   1. A ticket is judged only with all shards locked that its claims touch.
+//   2. No lock is held while a waiter is notified. Shards are locked in ascending order, or with
+//      try_lock.
+//   3. The outcome of a wait is decided once (Waiter::decide): a grant and a cancellation can't
+//      both win.
+//   4. A forked child locks none of its parent's locks, which may stay locked for ever: in the
+//      child, releasing and destroying has no effect, and requests throw.
 //
-// Memory ordering: all but Entry::state, Entry::phase, Node::live_here and root_wide_ is guarded by
-// shard locks. phase is released by whoever changes it and acquired by whoever cancels; state of a
-// waiting ticket is a hint. The other two are raised with the locks of all shards held that may
-// read them; they are lowered with one lock held, so that is a release, and reading them an
-// acquire.
+// Memory ordering: shard locks guard everything except Entry::state, Entry::phase, Node::live_here
+// and root_wide_. phase is stored with release order by the thread that changes it, and loaded with
+// acquire order by the thread that cancels; state of a waiting ticket is a hint. The other two are
+// raised with the locks of all shards held that may read them. They are lowered with one lock held,
+// so that store is a release and the load an acquire.
 #pragma once
 
 #include <array>
@@ -78,12 +79,12 @@ class LocalSpace final : public detail::Backend {
   }
   [[noreturn]] static void throw_forked();
 
-  // What a call has set in motion, and finishes when it holds no lock: tickets that must be judged
-  // under other locks, and tickets whose waiters must be told.
+  // Work that a call finishes after it has unlocked: tickets that must be judged under other locks,
+  // and tickets whose waiters must be notified.
   struct Aftermath {
     DueList unjudged;
     DueList granted;
-    bool leaving = false;  // The space was abandoned; whoever leaves it last deletes it.
+    bool leaving = false;  // The space was abandoned; the last call that leaves it deletes it.
     [[nodiscard]] bool empty() const noexcept {
       return unjudged.empty() && granted.empty() && !leaving;
     }
@@ -99,7 +100,8 @@ class LocalSpace final : public detail::Backend {
   };
   enum class Fast : std::uint8_t { granted, blocked, impossible };
 
-  // A Hold's record is its ticket's first entry, or, if it was thin at first, its node (marked).
+  // The record of a Hold is its ticket's first entry or, if it was thin at first, its node (with
+  // the low bit set).
   static detail::Grant thin_grant(Node& node, std::uint64_t number) noexcept {
     return {.ticket = reinterpret_cast<std::byte*>(&node) + 1, .token = Token{number}};
   }
@@ -110,7 +112,7 @@ class LocalSpace final : public detail::Backend {
   }
   void thicken(ShardSet held);
 
-  // Sets of locks: ascending order.
+  // Lock and unlock sets of shards in ascending order.
   void lock(ShardSet set) noexcept TENURE_LOCKS_A_SET;
   void unlock(ShardSet set) noexcept TENURE_LOCKS_A_SET;
   class Unlock {
@@ -137,7 +139,7 @@ class LocalSpace final : public detail::Backend {
     LocalSpace& space_;
   };
 
-  // Asking: one claim under one lock, any claims under all of theirs.
+  // Requests: one claim under one lock, any claims under all of theirs.
   Fast request_one(const detail::Ask& ask, detail::Waiter* waiter,
                    detail::Grant& grant) TENURE_LOCKS_A_SET;
   bool request_all(const detail::Ask& ask, detail::Waiter* waiter, detail::Grant& grant);
@@ -152,7 +154,7 @@ class LocalSpace final : public detail::Backend {
   bool request_owned(const detail::Ask& ask, detail::Waiter& waiter);
   bool request_any(const detail::Ask& ask, detail::Waiter& waiter, detail::Grant& grant);
 
-  // Judging: all shards that the claims touch are locked.
+  // Judging. Require that all shards are locked that the claims touch.
   [[nodiscard]] ShardSet touches(const Entry& entry) const noexcept;
   [[nodiscard]] ShardSet needs(const Entry& ticket, ShardSet held) const noexcept;
   [[nodiscard]] WaitLine line_to_wait_in(Node& node, const Group& group,
@@ -182,7 +184,7 @@ class LocalSpace final : public detail::Backend {
 
   Entry& replace(Entry& old, std::span<const Claim> claims, ShardSet held, Aftermath& after);
 
-  // Telling; all locks are held.
+  // Inspection. Require all locks.
   [[nodiscard]] static Claim claim_of(const Entry& entry);
   [[nodiscard]] static std::vector<Claim> claims_of(const Entry& ticket);
   [[nodiscard]] Snapshot snapshot();
@@ -204,9 +206,10 @@ class LocalSpace final : public detail::Backend {
 
   const std::uint64_t fork_generation_ = base::fork_generation();
   SlabSource source_;
-  Shard* shards_;  // shard_count of them, made in place: each knows the others.
+  Shard* shards_;  // shard_count of them, constructed in place: each knows the others.
   std::atomic<std::uint32_t> root_wide_ = 0;  // Live claims on the root.
-  std::atomic<std::size_t> remaining_ = 0;    // Once abandoned, live tickets and those leaving.
+  // After abandon(): live tickets, and calls that are leaving.
+  std::atomic<std::size_t> remaining_ = 0;
   space::Owners owners_;
 };
 

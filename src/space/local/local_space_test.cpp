@@ -13,13 +13,13 @@
 namespace tenure::local {
 namespace {
 
-// Goal: whatever is asked in whatever order, the lock table does what the rule says.
+// Goal: for every sequence of calls, the lock table does what the rule says.
 RC_GTEST_PROP(LocalSpace, ObeysTheRuleOnEveryScript, (const std::vector<std::uint8_t>& script)) {
   Rehearsal rehearsal{new LocalSpace};
   rehearsal.play(script);
 }
 
-// Longer scripts than RapidCheck likes to make, so that queues build up.
+// Longer scripts than RapidCheck makes, so that queues build up.
 TEST(LocalSpace, ObeysTheRuleOnLongScripts) {
   std::size_t grants = 0;
   std::size_t waits = 0;

@@ -1,20 +1,20 @@
-// records.hpp: what the lock table of a local space is made of.
+// records.hpp: the records of the lock table of a local space.
 //
 //   Node    a path that is claimed, or was a moment ago, or that has such paths below it
 //   Entry   a claim of a live ticket: linked into one line at its node and at each ancestor
 //   Line    at a node, the live claims of one group: those on the node itself ("here") or those
 //           below it ("below"), in ticket order; and the entries that wait for their turn there
 //   thin    a hold that needs none of this so far: the only claim of its ticket, alone at its node
-//           and with nothing claimed above or below. It is a number in the node; whoever comes into
-//           the shard with more than that in mind first makes entries of all thin holds there. So
-//           each hold costs that at most once, and most never
+//           and with nothing claimed above or below. It is a number in the node. A request that
+//           needs more first turns all thin holds of the shard into entries, so each hold costs
+//           that at most once, and most never
 //
 // The rule becomes a question with an answer in one step: an entry waits in a line while the line's
-// first number is smaller than its own. A line's waiting entries are kept in ticket order too, so
-// that whoever leaves looks only at the first of them: a release costs the same whether one
-// waits or ten thousand do, and however many tickets are above, beside or below.
+// first number is smaller than its own. Waiting entries of a line are in ticket order too, so a
+// ticket that leaves looks only at the first of them: a release costs the same with one waiter as
+// with ten thousand, however many tickets are above, beside or below.
 //
-// All of it is guarded by the lock of the shard that it is in.
+// The lock of a shard guards all of its records.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,7 @@ namespace tenure::local {
 inline constexpr std::uint64_t no_number = std::numeric_limits<std::uint64_t>::max();
 
 // An element of a circular list in ticket order. The list's own element has no_number, so "the
-// first number" needs no test for emptiness.
+// first number" needs no check for emptiness.
 struct Link {
   Link* prev;
   Link* next;
@@ -59,14 +59,14 @@ struct Link {
   }
 };
 
-// A mode without its limit. exclusive and shared exist once, and are not counted; others live in
-// their shard as long as it has entries of them.
+// A mode without its limit. exclusive and shared exist once, and are not counted; other groups live
+// in their shard as long as it has entries of them.
 struct Group {
   Mode::Kind kind;
   std::string_view name;
   std::uint32_t entries = 0;
 
-  // Of entries in any two shards.
+  // Also for entries of different shards.
   [[nodiscard]] bool excludes(const Group& other) const noexcept {
     if (this == &other) return kind == Mode::Kind::exclusive;
     return kind != Mode::Kind::named || other.kind != Mode::Kind::named || name != other.name;
@@ -78,9 +78,9 @@ struct Line {
   Link turns;  // Entries that wait for the first number to pass theirs.
   Group* group;
   Line* more;            // Lines of other groups at the same node.
-  Link* beyond;          // The first live link that is over the limit, or &live.
+  Link* beyond;          // The first live link that exceeds the limit, or &live.
   std::uint32_t limit;   // 0: none.
-  std::uint32_t inside;  // With a limit, how many links are within it; 0 when there are none.
+  std::uint32_t inside;  // With a limit: how many links are within it; 0 if there are none.
   std::uint8_t depth;    // Of the node.
   std::uint32_t batch;   // See Shard::thicken.
   Link* last_of_batch;
@@ -118,9 +118,10 @@ struct Node {
   Link thin;  // In the shard's list while its number is not 0.
   Group* thin_group;
   std::uint64_t replicas;  // Depth 1, at home: the other shards that have active children.
-  // Live claims here, thin or not. That of depth 1 at home is read by children's shards as well.
+  // Live claims here, thin or not. At depth 1, shards of children read the home node's value as
+  // well.
   std::atomic<std::uint32_t> live_here;
-  std::uint32_t live_below;  // The same, below, in this shard; not kept at the root.
+  std::uint32_t live_below;  // The same, below, in this shard; not maintained at the root.
   std::uint32_t uses;        // Child nodes, entries here, and holds that were thin at first.
   std::uint16_t key_bytes;
   std::uint8_t depth;
@@ -131,8 +132,8 @@ struct Node {
   static Node& of_thin(Link& thin) noexcept {
     return *reinterpret_cast<Node*>(reinterpret_cast<std::byte*>(&thin) - offsetof(Node, thin));
   }
-  // Guarded by the lock for all who write. Whoever reads 0 without it, and goes on, does so after
-  // all that was done under the last claim.
+  // Guarded by the lock for writers. A thread that reads 0 without the lock continues after
+  // everything that was done under the last claim.
   [[nodiscard]] std::uint32_t claims_here() const noexcept {
     return live_here.load(std::memory_order_acquire);
   }
@@ -143,7 +144,7 @@ struct Node {
     }
   }
 
-  // Follows the record, and is zero up to the next whole word.
+  // Follows the record, padded with zeros to a whole word.
   [[nodiscard]] std::string_view key() const noexcept {
     return {reinterpret_cast<const char*>(this + 1), key_bytes};
   }
@@ -163,46 +164,46 @@ struct Node {
   }
 };
 
-// What happens to a ticket, kept in its first entry.
+// The state of a ticket, kept in its first entry.
 //
 //   state     | means                                        | leaves to
 //   ----------+----------------------------------------------+-------------------------------------
 //   waiting   | not granted yet                              | granted, cancelled: Waiter::decide()
 //   granted   | held                                         | (freed), evicting: under its lock
-//   cancelled | whoever decided that takes the ticket out    | (freed)
-//   evicting  | the holder is being told                     | evicted, orphaned: under its lock
-//   evicted   | out of all lines; the Hold still has it      | (freed)
-//   orphaned  | the Hold went while it was being told        | (freed)
+//   cancelled | the thread that cancelled it removes it      | (freed)
+//   evicting  | lost() is being fired                        | evicted, orphaned: under its lock
+//   evicted   | in no line; the Hold still has it            | (freed)
+//   orphaned  | the Hold ended while lost() was being fired  | (freed)
 enum class State : std::uint8_t { waiting, granted, cancelled, evicting, evicted, orphaned };
 
-// Who may touch a waiting ticket's place in a line's `turns`.
-//   queued     guarded by the lock of `turn_shard`
-//   advancing  taken out of a line by a thread that looks where it has to wait next
-//   parked     nobody: it was cancelled meanwhile
+// Which thread may change a waiting ticket's position in a line's `turns`.
+//   queued     the one that holds the lock of `turn_shard`
+//   advancing  the one that took it out of a line, and looks where it has to wait next
+//   parked     none: it was cancelled meanwhile
 enum class Phase : std::uint8_t { queued, advancing, parked };
 
-// As a Link it is what waits in a line's `turns`.
+// As a Link it is the element that waits in a line's `turns`.
 struct Entry : Link {
   Node* node;
   Group* group;
   Entry* next_claim;  // The next claim of the same ticket.
-  Entry* first;       // The first claim: it stands for the ticket.
+  Entry* first;       // The first claim, which represents the ticket.
   std::uint32_t limit;
   std::uint8_t shard;
   std::uint8_t depth;
-  bool within;    // Not over the limit.
+  bool within;    // Within the limit.
   bool over;      // The ticket waits for this limit; otherwise in a line's `turns`.
   bool was_thin;  // Its Hold knows the node, not the entry.
   Entry* next_due;
 
-  // Of the first entry only.
+  // Used in the first entry only.
   std::atomic<State> state;
   std::atomic<Phase> phase;
   std::atomic<std::uint8_t> turn_shard;
-  std::uint64_t shards;  // Those that its claims are in; only its holder changes it.
+  std::uint64_t shards;  // The shards of its claims; only its holder changes it.
   Entry* at;             // The claim that it waits for.
   detail::Waiter* waiter;
-  std::atomic<std::int64_t> since;  // CLOCK_REALTIME_COARSE, ns; 0: nobody asked.
+  std::atomic<std::int64_t> since;  // CLOCK_REALTIME_COARSE, ns; 0: not recorded.
   detail::OwnerRef owner;
   std::unique_ptr<std::stop_source> lost;
 
@@ -214,14 +215,14 @@ struct Entry : Link {
 };
 static_assert(alignof(Entry) == alignof(Link) && sizeof(Entry) % alignof(Link) == 0);
 
-// The coarse clock costs a fraction of a lock; the exact one costs more than a lock.
+// The coarse clock costs a fraction of a lock; the exact clock costs more than a lock.
 inline std::int64_t now_coarse() noexcept {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
   return (now.tv_sec * std::int64_t{1'000'000'000}) + now.tv_nsec;
 }
 
-// Tickets, by their first entries: first in, first out.
+// Tickets, identified by their first entries: first in, first out.
 class DueList {
  public:
   [[nodiscard]] bool empty() const noexcept { return head_ == nullptr; }

@@ -25,8 +25,8 @@ Shard::Shard(SlabSource& source, Shard* shards, std::uint8_t index)
   below(root_);
 }
 
-// The space frees no shard while a ticket lives, so only idle nodes are left; pooled ones go with
-// the source.
+// The space frees no shard while a ticket is alive, so only idle nodes are left; pooled ones are
+// freed with the source.
 Shard::~Shard() {
   table_.for_each([](Node& node) {
     if (node.external) std::free(&node);
@@ -46,7 +46,7 @@ Group& Shard::group(const Mode& mode) {
 
 Node& Shard::node(const Path& path) {
   if (Node* const found = find(path)) return *found;
-  // From the nearest ancestor that is there, downwards.
+  // From the nearest existing ancestor downwards.
   std::size_t depth = path.depth() - 1;
   Node* at = find(path.prefix(depth));
   while (at == nullptr) at = find(path.prefix(--depth));
@@ -101,7 +101,7 @@ void Shard::free_node(Node& node) noexcept {
 }
 
 // A node stays listed while it is used again; trim() finds that out. So the hot path, a path that
-// is locked and released over and over, never touches the list.
+// is locked and released repeatedly, never touches the list.
 void Shard::enlist(Node& node) noexcept {
   append_idle(node);
   trim(node);
@@ -116,7 +116,7 @@ void Shard::append_idle(Node& node) noexcept {
 }
 
 void Shard::trim(const Node& keep) noexcept {
-  // While the pool is sparse more go than come, so that the slabs they pin are given back.
+  // While the pool is sparse, frees more nodes than are added, so that their slabs can be returned.
   constexpr int max_rounds = 4;
   for (int i = 0; i < max_rounds && oldest_idle_ != &keep; ++i) {
     if (idle_ <= max_idle && !nodes_.sparse()) return;
@@ -130,7 +130,7 @@ void Shard::trim(const Node& keep) noexcept {
 }
 
 // A copy of a name that home knows of needs home's lock too. Waiting for it here could deadlock; if
-// it isn't free the node waits for the next round.
+// it is not free, the node waits for the next round.
 void Shard::forget(Node& node) noexcept {
   if (node.top != nullptr && node.top != &node) {
     Shard& home = shards_[node.top->shard];
@@ -141,7 +141,7 @@ void Shard::forget(Node& node) noexcept {
     put_to_sleep(node);
     home.lock.unlock();
   }
-  if (node.replicas != 0) return;  // Listed again when the last copy goes to sleep.
+  if (node.replicas != 0) return;  // Listed again when the last copy becomes dormant.
   table_.erase(node);
   free_node(node);
 }
@@ -149,7 +149,7 @@ void Shard::forget(Node& node) noexcept {
 void Shard::put_to_sleep(Node& copy) noexcept {
   Node& top = *std::exchange(copy.top, nullptr);
   Shard& home = shards_[top.shard];
-  // Home hands out the next number of the name, and does not look here for it.
+  // Home assigns the next number of the name without looking here.
   home.counter = std::max(home.counter, counter);
   top.replicas &= ~set_of(index_);
   if (top.replicas == 0 && top.uses == 0 && !top.listed) home.append_idle(top);
@@ -205,8 +205,7 @@ Line& Shard::line_of_several(Line& first, Group& group) {
 
 // ---- Entries ----
 
-// In ticket order, so that each line is passed over once at the most: the next goes behind the
-// last.
+// In ticket order, so that each line is traversed at most once: the next link goes behind the last.
 void Shard::thicken_all() {
   ++batch_;
   while (!thin_.empty()) {
@@ -232,7 +231,7 @@ void Shard::thicken_all() {
     node.thin.remove();
     node.add_claims(-1);  // place() counted it again.
   }
-  // An older batch's last link may be gone.
+  // The last link of an older batch may have been removed.
   ++batch_;
 }
 
@@ -269,7 +268,8 @@ void Shard::enter_limit(Line& line, Entry& entry) noexcept {
     entry.within = false;
     if (link.next == line.beyond) line.beyond = &link;
   } else {
-    // A downgraded ticket, older than some that were within. Those wait: it held all of the path.
+    // A downgraded ticket is older than some that were within the limit. Those wait: it held the
+    // whole path.
     line.beyond = line.beyond->prev;
     Entry::of_link(*line.beyond, entry.depth).within = false;
   }

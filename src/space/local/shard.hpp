@@ -1,8 +1,8 @@
 // shard.hpp: one part of the lock table, with its lock.
 //
-// A path's shard is chosen by its first two segments, so that siblings below one name (`book/1`,
-// `book/2`) do not meet, while everything from depth 2 downwards is in one shard with what is below
-// it. What is above depth 2 is in several:
+// The first two segments of a path choose its shard, so that siblings below one name (`book/1`,
+// `book/2`) are in different shards, while everything from depth 2 downwards is in one shard with
+// what is below it. Nodes above depth 2 are in several shards:
 //
 //   node       | at home (the shard of the path itself)    | in another shard that has children
 //   -----------+-------------------------------------------+-----------------------------------
@@ -11,15 +11,16 @@
 //              |                                           | home
 //   depth >= 2 | all                                       | never
 //
-// A child reads `top->live_here` under its own shard's lock only. A claim on the name raises that
-// and visits, with all locks held, each shard in `replicas`: so either it sees the child, or the
-// child sees it. A copy whose `top` is null is dormant: home does not know of it, and the first
-// child to come wakes it with both locks held. Numbers are handed out a shard, and whoever holds
-// several locks takes the largest and writes it back to all; a copy that goes dormant takes its
-// shard's counter home, and one that wakes takes home's counter to its shard. So of two tickets
-// that conflict the later has the larger number, and nothing is shared by those that don't.
+// A child reads `top->live_here` under the lock of its own shard only. A claim on the name raises
+// it and visits, with all locks held, each shard in `replicas`. So either the claim sees the child,
+// or the child sees the claim. A copy whose `top` is null is dormant: home does not know of it, and
+// the first child wakes it with both locks held. Each shard assigns numbers; a thread that holds
+// several locks takes the largest counter and writes it back to all. A copy that becomes dormant
+// writes its shard's counter to home, and one that wakes writes home's counter to its shard. So of
+// two conflicting tickets the later one has the larger number, and tickets that do not conflict
+// share nothing.
 //
-// Thread safety: everything is guarded by `lock`; `live_here` may also be read by others.
+// Thread safety: `lock` guards everything; `live_here` may also be read by others.
 #pragma once
 
 #include <array>
@@ -36,7 +37,8 @@
 namespace tenure::local {
 
 inline constexpr std::size_t shard_count = 32;  // At most 64: sets of shards are bit masks.
-inline constexpr unsigned shard_bits = 6;       // Of a number: which shard handed it out.
+// Bits of a number that identify the shard that assigned it.
+inline constexpr unsigned shard_bits = 6;
 using ShardSet = std::uint64_t;
 inline constexpr ShardSet all_shards = (ShardSet{1} << shard_count) - 1;
 
@@ -45,7 +47,7 @@ constexpr std::uint8_t shard_of(std::uint32_t route) noexcept {
 }
 constexpr ShardSet set_of(std::uint8_t shard) noexcept { return ShardSet{1} << shard; }
 
-// The same in every space, and never forgotten.
+// The same in every space, and never freed.
 inline constinit Group exclusive_group{.kind = Mode::Kind::exclusive, .name = {}};
 inline constinit Group shared_group{.kind = Mode::Kind::shared, .name = {}};
 
@@ -53,10 +55,10 @@ inline constinit Group shared_group{.kind = Mode::Kind::shared, .name = {}};
 // apart. NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding)
 class alignas(128) Shard {
  public:
-  // Idle nodes kept a shard, so that a path in use is not built anew each time.
+  // Idle nodes that are kept per shard, so that a path in use is not rebuilt each time.
   static constexpr std::size_t max_idle = 96;
 
-  // `shards` are all those of the space, this one included.
+  // `shards` are all shards of the space, including this one.
   Shard(SlabSource& source, Shard* shards, std::uint8_t index);
   Shard(const Shard&) = delete;
   Shard& operator=(const Shard&) = delete;
@@ -68,13 +70,13 @@ class alignas(128) Shard {
   [[nodiscard]] Node* find(const Path& path) const noexcept {
     return path.is_root() ? const_cast<Node*>(&root_) : table_.find(path);
   }
-  // Finds or makes the node and its ancestors. A new one of depth 1 away from home is dormant.
+  // Finds or creates the node and its ancestors. A new node of depth 1 away from home is dormant.
   [[nodiscard]] Node& node(const Path& path);
-  // This shard's copy of a node of depth 1, which it must have.
+  // This shard's copy of a node of depth 1, which must exist.
   [[nodiscard]] Node* find(const Node& other) const noexcept { return table_.find(other); }
   [[nodiscard]] Node& root() noexcept { return root_; }
 
-  // The group of `mode` in this shard; made when it is new, for GroupRef to give back.
+  // The group of `mode` in this shard; created if it is new. GroupRef returns it.
   [[nodiscard]] Group& group(const Mode& mode);
   void forget_if_unused(const Group& group) noexcept {
     if (group.kind == Mode::Kind::named && group.entries == 0) {
@@ -82,23 +84,23 @@ class alignas(128) Shard {
     }
   }
 
-  // A new entry in no line. Its number and place are set by place().
+  // A new entry in no line. place() sets its number and position.
   [[nodiscard]] Entry& make_entry(Node& node, Group& group, std::uint32_t limit);
-  // Links the entry into its lines, in order. Throws std::bad_alloc; it is then in none.
+  // Links the entry into its lines, in order. Throws std::bad_alloc; the entry is then in no line.
   void place(Entry& entry, std::uint64_t number);
-  // Takes it out of all its lines; the entries whose turn has come there are added to `due`.
+  // Removes it from all its lines; adds the entries whose turn has come there to `due`.
   static void take_out(Entry& entry, DueList& due) noexcept;
   void free_entry(Entry& entry) noexcept;
 
-  // A thin hold, unless anything is claimed at the node, above it in this shard or below it: then
-  // 0.
+  // Makes a thin hold and returns its number, unless anything is claimed at the node, above it in
+  // this shard or below it: then returns 0.
   [[nodiscard]] std::uint64_t take_thin(Node& node, Group& group) noexcept;
   void give_thin(Node& node) noexcept;
-  // Makes entries of all thin holds.
+  // Turns all thin holds into entries.
   void thicken() {
     if (!thin_.empty()) thicken_all();
   }
-  // The entry that was made of the thin hold of this number, or null when it is gone.
+  // The entry that was made from the thin hold with this number, or null if it is gone.
   [[nodiscard]] static Entry* thickened(Node& node, std::uint64_t number) noexcept;
   void no_longer_used(Node& node) noexcept;
 
@@ -109,16 +111,18 @@ class alignas(128) Shard {
     }
     return nullptr;
   }
-  // The line of `group` at `first` when it has live entries, or null.
+  // The line of `group` at `first` if it has live entries, or null.
   static Line* existing(Line* first, const Group& group) noexcept;
 
-  // A copy of a name in this shard that has no live claims below it goes to sleep; `home` is held.
+  // Makes a copy of a name in this shard dormant that has no live claims below it. Requires the
+  // lock of `home`.
   void put_to_sleep(Node& copy) noexcept;
-  // Makes home know of it; `home` is held.
+  // Registers the copy with home. Requires the lock of `home`.
   void wake(Node& copy, Node& top) noexcept;
 
-  std::uint64_t counter = 0;  // The largest number handed out or seen, without its shard.
-  std::size_t tickets = 0;    // Live tickets whose first entry is here.
+  // The largest number that was assigned or seen, without the shard bits.
+  std::uint64_t counter = 0;
+  std::size_t tickets = 0;  // Live tickets whose first entry is here.
   bool closed = false;
   bool abandoned = false;
 
@@ -154,7 +158,7 @@ class alignas(128) Shard {
   void insert_in_order(Line& line, Link& link) const noexcept {
     Link& list = line.live;
     Link* where = &list;
-    // New tickets have the largest number; others have to look for their place.
+    // New tickets have the largest number; others search for their position.
     if (list.prev != &list && list.prev->number > link.number) [[unlikely]] {
       where = line.batch == batch_ ? line.last_of_batch->next : list.next;
       while (where->number < link.number) where = where->next;
@@ -169,7 +173,7 @@ class alignas(128) Shard {
 
   Shard* shards_;
   Link thin_;                // Nodes with a thin hold, by Node::thin, in ticket order.
-  std::uint32_t batch_ = 1;  // Of thicken_all; lines have 0 or an older one.
+  std::uint32_t batch_ = 1;  // Of thicken_all(); lines have 0 or an older one.
   std::uint8_t index_;
   Node root_;
   NodeTable table_;
@@ -272,7 +276,7 @@ inline void Shard::take_out(Entry& entry, DueList& due) noexcept {
   if (entry.depth > 0) entry.node->add_claims(-1);
 }
 
-// A group for as long as a request looks at it; what has entries then stays.
+// A reference to a group while a request uses it; a group with entries stays afterwards.
 class GroupRef {
  public:
   GroupRef(Shard& shard, const Mode& mode) : shard_(shard), group_(shard.group(mode)) {}

@@ -31,14 +31,14 @@ timespec in_a_millisecond() noexcept {
   return at;
 }
 
-constexpr int spins = 100;  // A few critical sections' worth.
+constexpr int spins = 100;  // About the time of a few critical sections.
 
 }  // namespace
 
 bool ShardLock::try_lock() noexcept {
   if (enter_leaning()) return true;
   if (!take_word()) return false;
-  if (!leans()) return true;
+  if (!biased()) return true;
   bias().store(0, std::memory_order_relaxed);
   barrier_everywhere();
   if (inside().load(std::memory_order_acquire) == 0) return true;
@@ -61,25 +61,25 @@ void ShardLock::wait_for_word() noexcept {
   sleepers().fetch_sub(1, std::memory_order_relaxed);
 }
 
-// word_ is taken, so nobody else does this.
-void ShardLock::take_lean_away() noexcept {
+// Requires word_ to be taken, so no other thread does this.
+void ShardLock::revoke_bias() noexcept {
   bias().store(0, std::memory_order_relaxed);
   barrier_everywhere();
   for (int i = 0; inside().load(std::memory_order_acquire) != 0; ++i) {
     if (i < spins) {
       __builtin_ia32_pause();
     } else {
-      ::sched_yield();  // It lost its core in there; once in a lean's life.
+      ::sched_yield();  // That thread lost its core inside; happens once in the life of a bias.
     }
   }
 }
 
-// word_ is taken: another thread's turn begins, or this one's has lasted.
+// word_ is taken: another thread's turn begins, or this one's streak is long enough.
 void ShardLock::end_streak() noexcept {
   if (thread_number == no_thread) thread_number = next_thread_number();
   if (last_ == thread_number && has_membarrier()) {
-    if (leaner_ == 0) leaner_ = thread_number;
-    if (leaner_ == thread_number) bias().store(thread_number, std::memory_order_relaxed);
+    if (bias_owner_ == 0) bias_owner_ = thread_number;
+    if (bias_owner_ == thread_number) bias().store(thread_number, std::memory_order_relaxed);
   }
   last_ = thread_number;
   streak_ = 0;

@@ -1,31 +1,29 @@
-// shard_lock.hpp: the lock of one shard: nearly free for a thread that has it to itself, one locked
-// instruction for those that share it, and asleep when it takes long.
+// shard_lock.hpp: the lock of one shard: nearly free for a thread that uses it alone, one locked
+// instruction for threads that share it, and sleeping when it takes long.
 //
-//   bias_ == me     the shard leans to this thread, which takes it by setting `inside_` and looking
-//                   again whether it still leans: two plain stores a lock and release
-//   bias_ == 0      taken by a compare-exchange of `word_`, given back by a plain store
-//   bias_ == other  `word_` is taken, and then the lean: bias_ = 0, wait until inside_ == 0
+//   bias_ == me     the shard is biased to this thread, which locks it by setting `inside_` and
+//                   checking the bias again: two plain stores per lock and release
+//   bias_ == 0      locked by a compare-exchange of `word_`, unlocked by a plain store
+//   bias_ == other  `word_` is locked, then the bias is revoked: bias_ = 0, wait until inside_ == 0
 //
-// The first thread to have `streak_limit` turns in a row is the shard's `leaner_`: the shard leans
-// to it after each such streak, until another thread comes. There is one leaner for good, because
-// only one thread may ever write `inside_`: it may be late with setting and clearing that when it
-// finds that the shard no longer leans to it. Where a plain store and a later load must not change
-// places, the side that comes rarely pays: it makes all threads of the process pass a memory
-// barrier (membarrier). That is
+// The first thread that has `streak_limit` turns in a row is the shard's `bias_owner_`: the shard
+// becomes biased to it after each such streak, until another thread comes. There is only ever one
+// leaner, because only one thread may write `inside_`: it may set and clear it late, when it finds
+// that the bias was revoked. Where a plain store and a later load must not be reordered, the rare
+// side pays: it makes all threads of the process pass a memory barrier (membarrier). That is
 //
-//   - whoever takes the lean away, between `bias_ = 0` and reading `inside_`: the thread that had
-//     it either sees that, or is seen inside;
-//   - whoever goes to sleep, between saying so in `sleepers_` and looking at `word_` once more: the
-//     thread that gives it back either sees the sleeper, or its store is seen.
+//   - the thread that revokes the bias, between `bias_ = 0` and reading `inside_`: the biased
+//     thread either sees the revocation, or is seen inside;
+//   - a thread that goes to sleep, between raising `sleepers_` and reading `word_` once more: the
+//     unlocking thread either sees the sleeper, or its store is seen.
 //
-// Where the kernel has no membarrier, nothing leans, and sleepers look again after a millisecond.
-// On the machines that this was measured on a locked instruction costs 10 ns, as much as all else
-// that a free lock does; taking a lean away costs microseconds, at most once in `streak_limit`
-// turns.
+// If the kernel has no membarrier, nothing is biased, and sleepers check again after a millisecond.
+// On the measured machines a locked instruction costs 10 ns, as much as everything else that a free
+// lock does; revoking a bias costs microseconds, at most once per `streak_limit` turns.
 //
-// After the last store in unlock() another thread may destroy the shard; the read of `sleepers_`
-// that follows it is why shards are in memory that is never unmapped (block.hpp), and why there
-// is no constructor: all zero is an unlocked lock, and renew() makes one of a lock that was used.
+// After the last store in unlock() another thread may destroy the shard. unlock() then still reads
+// `sleepers_`, so shards are in memory that is never unmapped (block.hpp), and there is no
+// constructor: all zero is an unlocked lock, and renew() resets a lock that was used.
 #pragma once
 
 #include <atomic>
@@ -35,7 +33,8 @@
 
 namespace tenure::local {
 
-// A number for this thread that no other has had, from 1 upwards, once it needed one.
+// A number for this thread that no other thread has had, from 1 upwards, assigned when first
+// needed.
 inline constexpr std::uint64_t no_thread = ~std::uint64_t{0};
 [[gnu::tls_model("initial-exec")]] inline thread_local constinit std::uint64_t thread_number =
     no_thread;
@@ -46,9 +45,9 @@ class TENURE_CAPABILITY("shard") ShardLock {
     if (!enter_leaning()) lock_word();
   }
 
-  // For a new space: forgets who had it.
+  // For a new space: forgets who used it.
   void renew() noexcept {
-    bias_ = leaner_ = last_ = 0;
+    bias_ = bias_owner_ = last_ = 0;
     streak_ = 0;
   }
 
@@ -61,7 +60,7 @@ class TENURE_CAPABILITY("shard") ShardLock {
       return;
     }
     word().store(0, std::memory_order_release);
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // The compiler keeps the order as well.
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // Keeps the compiler from reordering.
     if (sleepers().load(std::memory_order_relaxed) != 0) [[unlikely]]
       wake();
   }
@@ -88,8 +87,8 @@ class TENURE_CAPABILITY("shard") ShardLock {
     inside().store(0, std::memory_order_release);
     return false;
   }
-  // Or did a moment ago.
-  [[nodiscard]] bool leans() noexcept {
+  // Or was a moment ago.
+  [[nodiscard]] bool biased() noexcept {
     return (bias().load(std::memory_order_relaxed) | inside().load(std::memory_order_acquire)) != 0;
   }
   [[nodiscard]] bool take_word() noexcept {
@@ -100,23 +99,25 @@ class TENURE_CAPABILITY("shard") ShardLock {
   void lock_word() noexcept {
     if (!take_word()) [[unlikely]]
       wait_for_word();
-    if (leans()) [[unlikely]]
-      take_lean_away();
+    if (biased()) [[unlikely]]
+      revoke_bias();
     if (last_ != thread_number || ++streak_ == streak_limit) [[unlikely]]
       end_streak();
   }
   void wait_for_word() noexcept;
-  void take_lean_away() noexcept;
+  void revoke_bias() noexcept;
   void end_streak() noexcept;
   void wake() noexcept;
 
   std::uint32_t word_;      // 0: free, 1: taken.
   std::uint32_t sleepers_;  // Threads that sleep, or are about to.
-  std::uint64_t bias_;      // The thread that the shard leans to, or 0. Changed with word_ taken.
-  std::uint64_t inside_;    // That thread while it is inside without word_, or 0. Only it writes.
-  std::uint64_t leaner_;    // The only thread that it ever leans to, or 0; guarded by word_.
-  std::uint64_t last_;      // Who took word_ last; the same.
-  std::uint32_t streak_;    // How often in a row; the same.
+  // The thread that the shard is biased to, or 0. Changed with word_ taken.
+  std::uint64_t bias_;
+  std::uint64_t inside_;  // That thread while it is inside without word_, or 0. Only it writes.
+  // The only thread that the shard is ever biased to, or 0; guarded by word_.
+  std::uint64_t bias_owner_;
+  std::uint64_t last_;    // The last thread that took word_; guarded by word_.
+  std::uint32_t streak_;  // How often in a row; guarded by word_.
 };
 
 class TENURE_SCOPED_CAPABILITY ShardGuard {

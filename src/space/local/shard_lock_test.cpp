@@ -11,10 +11,10 @@
 namespace tenure::local {
 namespace {
 
-// All zero, as in the memory that shards are in.
+// All zero, as in the memory of shards.
 struct Shared {
   ShardLock lock{};
-  long count = 0;  // Guarded by it; the thread sanitizer watches.
+  long count = 0;  // Guarded by the lock; the thread sanitizer checks it.
 };
 
 bool try_once(Shared& shared) {
@@ -38,8 +38,8 @@ TEST(ShardLock, CountsRightWhileThreadsTakeTurns) {
   EXPECT_EQ(shared.count, 120'000);
 }
 
-// Long streaks, so that it leans to one thread, and others that take the lean away all the time.
-TEST(ShardLock, CountsRightWhileItLeans) {
+// Long streaks, so that the lock becomes biased, and threads that revoke the bias all the time.
+TEST(ShardLock, CountsRightWhileItIsBiased) {
   Shared shared;
   std::atomic<bool> stop = false;
   std::atomic<long> own = 0;
@@ -73,7 +73,7 @@ TEST(ShardLock, TryLockNeverWaits) {
     std::jthread other{[&] { EXPECT_FALSE(try_once(shared)); }};
   }
   EXPECT_TRUE(try_once(shared));
-  // Leaning to this thread, and inside.
+  // Biased to this thread, and inside.
   for (int i = 0; i < 10'000; ++i) {
     const ShardGuard guard{shared.lock};
   }

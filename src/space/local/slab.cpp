@@ -31,7 +31,7 @@ void SlabSource::unlink(Chunk& chunk) noexcept {
 }
 
 SlabSource::Chunk& SlabSource::add_chunk() {
-  // The kernel aligns to pages only: map twice as much and cut the ends off.
+  // The kernel aligns to pages only: maps twice as much and unmaps the ends.
   void* const mapped = ::mmap(nullptr, 2 * chunk_bytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) throw std::bad_alloc{};
@@ -91,7 +91,7 @@ void Pool::unlink(Slab* slab) noexcept {
   if (slab->next != nullptr) slab->next->prev = slab->prev;
 }
 
-// From the slab in use one that was never used, or any of the spare slab or a new one.
+// A record that was never used from the current slab, or any record of the spare slab or a new one.
 void* Pool::take_fresh() {
   if (open_ == nullptr) {
     if (spare_ == nullptr) {
@@ -113,7 +113,7 @@ void* Pool::take_fresh() {
 }
 
 void Pool::give_slab(Slab* slab) noexcept {
-  // The one that serves stays while it is the only one: a single record may come and go.
+  // The slab in use stays while it is the only one: a single record may come and go.
   if (slab == open_ && slab->next == nullptr) return;
   unlink(slab);
   if (spare_ == nullptr) {

@@ -1,15 +1,15 @@
-// slab.hpp: memory for records of one size, given back to the system when it is no longer used.
+// slab.hpp: memory for records of one size, returned to the system when it is no longer used.
 //
-//   SlabSource   one a space: slabs of 16 KiB, cut from chunks of 1 MiB. A free slab's pages go
-//                back to the system at once (madvise), a free chunk's addresses too.
-//   Pool         one a shard and size: records cut from slabs.
+//   SlabSource   one per space: slabs of 16 KiB, cut from chunks of 1 MiB. Returns the pages of a
+//                free slab to the system at once (madvise), and the addresses of a free chunk.
+//   Pool         one per shard and size: records cut from slabs.
 //
-// malloc would do but for two things: a million records released in any order must be given back
-// (a heap keeps what lies below one live block), and the steady state must not depend on what the
-// rest of the program does with its heap. Slabs of their own mappings were tried: a few million
-// records pass the system's limit on mappings.
+// malloc would be enough except for two things: the memory of a million records released in any
+// order must be returned (a heap keeps everything below one live block), and the steady state must
+// not depend on how the rest of the program uses its heap. Slabs with their own mappings were
+// tried: a few million records exceed the system's limit on mappings.
 //
-// Thread safety: SlabSource has its own lock; a Pool is guarded by its shard's.
+// Thread safety: SlabSource has its own lock; the lock of the shard guards a Pool.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ class SlabSource {
  private:
   struct Chunk {
     std::byte* base;
-    std::uint64_t free = ~std::uint64_t{0};  // A bit a slab.
+    std::uint64_t free = ~std::uint64_t{0};  // One bit per slab.
     Chunk* prev = nullptr;                   // Among those with room.
     Chunk* next = nullptr;
   };
@@ -55,7 +55,7 @@ class Pool {
   Pool(SlabSource& source, std::size_t record_bytes);
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
-  ~Pool() = default;  // No record is out, and the source unmaps what is left.
+  ~Pool() = default;  // No record is in use, and the source unmaps what is left.
 
   [[nodiscard]] void* take() {
     Slab* const slab = open_;
@@ -80,7 +80,7 @@ class Pool {
       give_slab(slab);
   }
 
-  // Few of the records in the slabs are used: whoever caches some should let them go.
+  // Few of the records in the slabs are used: a cache of records should shrink.
   [[nodiscard]] bool sparse() const noexcept {
     return slabs_ > 2 && used_ * 8 < slabs_ * capacity_;
   }
@@ -90,7 +90,7 @@ class Pool {
     Slab* prev;
     Slab* next;
     void* free;             // Returned records, linked through their first word.
-    std::uint32_t used;     // Records out.
+    std::uint32_t used;     // Records in use.
     std::uint32_t touched;  // Records ever cut, so that fresh pages stay untouched.
   };
   static_assert(sizeof(Slab) <= 48);
@@ -108,8 +108,8 @@ class Pool {
   SlabSource& source_;
   std::size_t record_bytes_;
   std::uint32_t capacity_;  // Records in a slab.
-  Slab* open_ = nullptr;    // Slabs in use that have room; the first one serves.
-  Slab* spare_ = nullptr;   // One empty slab, so that taking and giving in turn costs nothing.
+  Slab* open_ = nullptr;    // Slabs in use that have room; the first one is used next.
+  Slab* spare_ = nullptr;   // One empty slab, so that alternating take and return cost nothing.
   std::size_t slabs_ = 0;
   std::size_t used_ = 0;
 };

@@ -1,5 +1,5 @@
-// table.hpp: the nodes of a shard by path: a chained hash table that shrinks as well as grows, and
-// whose bucket array goes back to the system when it was large.
+// table.hpp: the nodes of a shard by path: a chained hash table that grows and shrinks, and whose
+// bucket array is returned to the system if it was large.
 #pragma once
 
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ class NodeTable {
     }
     return nullptr;
   }
-  // The node of the same path as another shard's.
+  // The node with the same path as a node of another shard.
   [[nodiscard]] Node* find(const Node& other) const noexcept {
     for (Node* node = slot(other.hash); node != nullptr; node = node->bucket) {
       if (node->hash == other.hash && node->key() == other.key()) return node;
@@ -98,7 +98,7 @@ class NodeTable {
     }
   }
 
-  // A table that can't shrink for want of memory stays as it is.
+  // If there is no memory to shrink the table, it stays as it is.
   void shrink() noexcept {
     try {
       resize(size_ / 2);

@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 using base::boot_ns;
 
-// Condition variables stand still while the machine sleeps, and a lease does not.
+// Condition variables do not count time while the machine sleeps, but a lease does.
 constexpr std::chrono::nanoseconds longest_nap = 500ms;
 constexpr std::chrono::milliseconds shortest_retry = 10ms;
 constexpr int retries_per_ttl = 40;
@@ -34,15 +34,15 @@ void Lease::renewed(std::int64_t sent) noexcept {
 
 void Lease::lose() noexcept {
   if (is_lost.exchange(true)) return;
-  // Callbacks are the program's own code, and may take long: on a thread of their own.
+  // Callbacks are code of the program and may take long: they run on a thread of their own.
   try {
-    tellers->run([source = lost]() mutable { source.request_stop(); });
+    lost_threads->run([source = lost]() mutable { source.request_stop(); });
   } catch (...) {
-    lost.request_stop();  // No thread can be started: late notice is worse than a slow callback.
+    lost.request_stop();  // No thread can be started: a late notice is worse than a slow callback.
   }
 }
 
-// The clock is read here, because the watchdog may have been asleep with the machine.
+// Reads the clock here: the watchdog may have slept with the machine.
 bool Lease::check() {
   if (!is_lost.load() && boot_ns() < trusted_until.load()) return true;
   lose();
@@ -59,7 +59,7 @@ void LeaseRenewer::plan_renewal(Lease& lease, std::int64_t sent) const {
 void LeaseRenewer::start() {
   const base::Mutex::Scoped lock{mutex_};
   if (stopping_) return;
-  // Each on its own: the last attempt may have got one thread and not the other.
+  // Each thread by itself: an earlier call may have started only one of them.
   renewer_.start([self = shared_from_this()] {
     self->serve(&Lease::renew_at, [&](Lease& lease) { self->try_renew(lease); });
   });
@@ -74,7 +74,7 @@ std::shared_ptr<Lease> LeaseRenewer::add(std::string session, std::chrono::milli
   lease->session = std::move(session);
   lease->ttl = ttl;
   lease->renewed(sent);
-  lease->tellers = tellers_;
+  lease->lost_threads = lost_threads_;
   plan_renewal(*lease, sent);
   const base::Mutex::Scoped lock{mutex_};
   leases_.push_back(lease);
@@ -136,7 +136,7 @@ void LeaseRenewer::stop() {
   }
   renewer_.end();
   watchdog_.end();
-  tellers_->wait();
+  lost_threads_->wait();
 }
 
 }  // namespace tenure::stores

@@ -3,10 +3,11 @@
 //   granted ---- renewed in time, on a thread of its own ----> removed
 //      '-- not renewed for ttl - ttl/3, or the server says that it is gone --> lost, for good
 //
-// Time is counted on CLOCK_BOOTTIME, from before the renewal was sent. The server began to count
-// later, so its lease outlives our trust in it by a third, whatever was delayed, stopped or asleep.
-// A second thread waits for that moment, so that no slow connection delays lost(). Callbacks of
-// lost() run on threads of their own, and stop() waits for them. A callback may call stop().
+// Time is counted on CLOCK_BOOTTIME from before the renewal was sent. The server begins to count
+// later, so its lease outlives our trust in it by a third of the TTL, whatever was delayed, stopped
+// or asleep. A second thread waits for the end of the trust, so that no slow connection delays
+// lost(). Callbacks of lost() run on threads of their own, and stop() waits for them. A callback
+// may call stop().
 //
 // Thread safety: all of it. stop() once.
 #pragma once
@@ -36,12 +37,13 @@ struct Lease {
   std::atomic<std::int64_t> renew_at{0};
   std::atomic<bool> is_lost = false;
   std::stop_source lost;
-  // Call lost(). All leases of a renewer share its threads.
-  std::shared_ptr<base::ThreadGroup> tellers = std::make_shared<base::ThreadGroup>();
+  // Threads that fire lost(). All leases of a renewer share them.
+  std::shared_ptr<base::ThreadGroup> lost_threads = std::make_shared<base::ThreadGroup>();
 
-  // It was granted or renewed by what was sent then.
+  // The lease was granted or renewed by a request that was sent at `sent`.
   void renewed(std::int64_t sent) noexcept;
-  // Whether it can be trusted; once not, never again, and lost() has fired when this returns.
+  // Whether the lease can be trusted. If not, it never can again, and lost() has fired when this
+  // returns.
   bool check();
   // Fires lost() on a thread of its own.
   void lose() noexcept;
@@ -49,21 +51,21 @@ struct Lease {
 
 class LeaseRenewer : public std::enable_shared_from_this<LeaseRenewer> {
  public:
-  // How long the lease lives from now on; zero: it is gone. Throws Error if the server can't be
-  // asked.
+  // Returns how long the lease lives from now on; zero: it is gone. Throws Error if the server
+  // can't be asked.
   using Renew = std::function<std::chrono::milliseconds(const Lease&)>;
   struct Timing {
-    // When to renew, as shares of the TTL. A random moment in between, so that clients that began
-    // together do not come together for ever.
+    // When to renew, as shares of the TTL: at a random moment in between, so that clients that
+    // started together do not renew together for ever.
     double earliest = 0;
     double latest = 0;
     std::chrono::milliseconds retry{0};  // After a failed renewal; less for short leases.
   };
   LeaseRenewer(Timing timing, Renew renew) : timing_(timing), renew_(std::move(renew)) {}
 
-  // Before a lease is granted: throws if no thread can be started that would renew it.
+  // Call it before a lease is granted. Throws if no thread can be started to renew it.
   void start();
-  // `sent`: when the request for it was sent, on CLOCK_BOOTTIME.
+  // `sent`: when the request for the lease was sent, on CLOCK_BOOTTIME.
   [[nodiscard]] std::shared_ptr<Lease> add(std::string session, std::chrono::milliseconds ttl,
                                            std::int64_t sent);
   void remove(const std::shared_ptr<Lease>& lease) noexcept;
@@ -83,7 +85,7 @@ class LeaseRenewer : public std::enable_shared_from_this<LeaseRenewer> {
   std::condition_variable_any changed_;
   std::vector<std::shared_ptr<Lease>> leases_ TENURE_GUARDED_BY(mutex_);
   bool stopping_ TENURE_GUARDED_BY(mutex_) = false;
-  const std::shared_ptr<base::ThreadGroup> tellers_ = std::make_shared<base::ThreadGroup>();
+  const std::shared_ptr<base::ThreadGroup> lost_threads_ = std::make_shared<base::ThreadGroup>();
   ServiceThread renewer_;
   ServiceThread watchdog_;
 };

@@ -36,7 +36,7 @@ TEST(Lease, IsLostForGoodWhenItsTimeIsOver) {
   lease.renewed(boot_ns() - std::chrono::nanoseconds{6s}.count());
   EXPECT_FALSE(lease.check());
   EXPECT_TRUE(lease.lost.stop_requested());
-  lease.renewed(boot_ns());  // An answer that comes late.
+  lease.renewed(boot_ns());  // A late answer.
   EXPECT_FALSE(lease.check());
 }
 
@@ -60,7 +60,7 @@ TEST(LeaseRenewer, ALeaseThatTheServerHasEndedIsLost) {
 }
 
 TEST(LeaseRenewer, StopWaitsForCallbacksOfLost) {
-  // Not before the callback is registered: it would run in its constructor.
+  // Not before the callback is registered: otherwise it would run in its constructor.
   std::latch registered{1};
   const auto renewer = std::make_shared<LeaseRenewer>(at_once, [&registered](const Lease&) {
     registered.wait();

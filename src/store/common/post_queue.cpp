@@ -83,7 +83,7 @@ void PostQueue::serve() {
   }
 }
 
-// What a callback holds may be the store itself: it goes with the mutex free.
+// A callback may own the store itself: it is destroyed with the mutex free.
 void PostQueue::tell(std::vector<Posting>& batch) {
   for (Posting& one : batch) {
     if (one.done) one.done(one.outcome, one.error);
@@ -106,7 +106,7 @@ void PostQueue::stop() {
 
 namespace {
 
-// The keys that transactions write; of an append all that its prefix may become.
+// The keys that transactions write; for an append, every key that its prefix may become.
 class Written {
  public:
   void add(const Txn& txn) {

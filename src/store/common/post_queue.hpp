@@ -1,7 +1,8 @@
-// post_queue.hpp: transactions that no caller waits for, made in order by a thread of their own,
-// one by one or as many at once as have come meanwhile.
+// post_queue.hpp: transactions that no caller waits for. A thread of the queue makes them in order,
+// one by one, or all that have been posted meanwhile at once.
 //
-// Thread safety: all of it. stop() once, after the last call; it makes what was posted.
+// Thread safety: all of it. stop() is called once, after the last other call; it makes what was
+// posted.
 #pragma once
 
 #include <atomic>
@@ -33,22 +34,23 @@ struct Posting {
 
 class PostQueue : public std::enable_shared_from_this<PostQueue> {
  public:
-  // Makes all of them, in order, and says of each what became of it. Does not throw.
+  // Makes all of them in order, and sets the outcome or the error of each. Does not throw.
   using Make = std::function<void(std::span<Posting>)>;
   PostQueue(std::size_t max_batch, Make make) : max_batch_(max_batch), make_(std::move(make)) {}
-  // One by one.
+  // Makes them one by one.
   [[nodiscard]] static std::shared_ptr<PostQueue> of(std::function<Outcome(const Txn&)> apply);
 
   void post(Txn txn, Store::Posted done);
-  // Until what was posted before this call is made. Returns at once on the queue's own thread.
+  // Waits until everything posted before this call is made. Returns at once on the queue's own
+  // thread.
   void wait();
-  // Until the callbacks of what was posted before this call have returned, too. Throws BadRequest
-  // on the queue's own thread, where it would wait for itself.
+  // Also waits until the callbacks have returned. Throws BadRequest on the queue's own thread,
+  // where it would wait for itself.
   void wait_until_told();
-  // The first error that a callback was told since the last call, if any.
+  // The first error that a callback received since the last call, if any.
   [[nodiscard]] std::exception_ptr take_error();
-  [[nodiscard]] bool idle();  // No callback is to be called.
-  // May be called by a `done`.
+  [[nodiscard]] bool idle();  // All callbacks have returned.
+  // May be called by a callback.
   void stop();
 
  private:
@@ -71,9 +73,9 @@ class PostQueue : public std::enable_shared_from_this<PostQueue> {
   ServiceThread thread_;
 };
 
-// How many of the first postings can be judged together, before any of them is made: none of those
-// guards, or writes, what an earlier one writes. `fits` says which may be in a batch at all; at
-// least one, whatever it says.
+// How many of the first postings can be judged together, before any of them is made: none of them
+// guards or writes a key that an earlier one writes. `fits` says which postings may be in a batch.
+// Returns at least 1, whatever `fits` says.
 [[nodiscard]] std::size_t independent(std::span<const Posting> postings,
                                       const std::function<bool(const Txn&)>& fits);
 

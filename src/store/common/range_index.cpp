@@ -6,7 +6,7 @@
 namespace tenure::stores {
 namespace {
 
-// splitmix64: the tree is balanced as if ranges came in random order.
+// splitmix64: the tree is balanced as if ranges were added in random order.
 std::uint64_t scatter(std::uint64_t id, const std::string& from) noexcept {
   id += std::hash<std::string>{}(from) + 0x9e3779b97f4a7c15U;
   id = (id ^ id >> 30U) * 0xbf58476d1ce4e5b9U;
@@ -14,7 +14,7 @@ std::uint64_t scatter(std::uint64_t id, const std::string& from) noexcept {
   return id ^ id >> 31U;
 }
 
-// Ends: the empty one is behind all others.
+// The empty end is behind all others.
 bool ends_before(const std::string& end, const std::string& other) noexcept {
   return !end.empty() && (other.empty() || end < other);
 }
@@ -30,7 +30,7 @@ struct RangeIndex::Node {
   std::string to;
   Id id = 0;
   std::uint64_t priority = 0;
-  std::string last_end = to;  // Of this node and all below it.
+  std::string last_end = to;  // The largest end of this node and all nodes below it.
   Tree left = nullptr;
   Tree right = nullptr;
 
@@ -53,7 +53,7 @@ RangeIndex::RangeIndex() = default;
 RangeIndex::~RangeIndex() = default;
 void RangeIndex::clear() noexcept { root_.reset(); }
 
-// As deep as the tree, which is O(log n) with random priorities.
+// The recursion is as deep as the tree: O(log n) with random priorities.
 // NOLINTBEGIN(misc-no-recursion)
 void RangeIndex::split(Tree tree, const Node& at, Tree& below, Tree& rest) {
   if (!tree) {
@@ -93,8 +93,8 @@ void RangeIndex::add(const Range& range, Id id) {
   root_ = merge(merge(std::move(below), std::move(node)), std::move(rest));
 }
 
-// Of several nodes with one beginning and one id, any that ends there: they are all beside each
-// other in the order, on both sides of an equal one.
+// If several nodes have the same beginning and id, removes any one with the same end. Such nodes
+// are adjacent in the order, on both sides of an equal one.
 RangeIndex::Tree RangeIndex::without(Tree tree, const Node& gone) {
   if (!tree) return tree;
   if (tree->is(gone)) return merge(std::move(tree->left), std::move(tree->right));

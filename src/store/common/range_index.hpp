@@ -1,7 +1,7 @@
-// range_index.hpp: ranges of keys, each with an id, and which of them a key lies in.
+// range_index.hpp: ranges of keys, each with an id; finds the ranges that contain a key.
 //
-// A treap ordered by where ranges begin; each node knows the largest end below it, so a search
-// skips the subtrees that end before the key. add() and remove() take O(log n), find() takes
+// A treap ordered by the beginnings of ranges. Each node knows the largest end below it, so a
+// search skips subtrees that end before the key. add() and remove() take O(log n), find() takes
 // O(log n) for each range that it finds.
 //
 // Thread safety: none.
@@ -26,7 +26,7 @@ class RangeIndex {
   RangeIndex& operator=(const RangeIndex&) = delete;
   ~RangeIndex();
 
-  // A range without keys is left out. The same range may be added again under the same id.
+  // An empty range is ignored. The same range may be added again with the same id.
   void add(const Range& range, Id id);
   void remove(const Range& range, Id id);
   // Appends the id of each range that holds the key.

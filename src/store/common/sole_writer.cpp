@@ -4,7 +4,7 @@
 
 namespace tenure::stores {
 
-// All own keys in it are gone: put() follows for those that were written since.
+// All known keys of the range are gone; put() follows for those that were written since.
 void KnownEntries::saw_nothing(const Range& range) {
   if (range.to.empty() || range.to <= range.from) return;
   if (ranges_.size() >= max_ranges) clear();

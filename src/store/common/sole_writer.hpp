@@ -1,15 +1,15 @@
-// sole_writer.hpp: what a process need not read again while nobody else writes to a store.
+// sole_writer.hpp: what a process need not read again while no other process writes to the store.
 //
 // Every put moves the head of a store: its newest revision, or SQLite's data version. As long as
-// the head is the one that this process made last, nobody else has put anything since: a range that
-// was empty then has nothing in it but what this process put there, and need not be read. Where
-// removals move the head as well, a key that was there then is still there.
+// the head is the one that this process made last, no other process has put anything since. A range
+// that was empty then contains only what this process put there, and need not be read. If removals
+// move the head as well, a key that existed then still exists.
 //
-// KnownEntries is that knowledge; SoleWriter is the knowledge of a process about a server, together
-// with the head that it depends on. Nothing is taken on trust: the store compares the head in the
-// same step, and an apply that relied on the wrong one is made anew, with all of its reads. That
-// costs a round trip. So a process that was wrong reads everything for a while: for twice as many
-// commits each time, and for fewer again after it was right.
+// KnownEntries is this knowledge; SoleWriter is the knowledge of a process about a server, together
+// with the head that it depends on. The store always compares the head in the same transaction: an
+// apply that relied on the wrong head is made again, with all of its reads, which costs a round
+// trip. So a process that was wrong reads everything for a while: twice as many commits each time,
+// and fewer again after it was right.
 //
 // Thread safety: all of SoleWriter; none of KnownEntries.
 #pragma once
@@ -34,15 +34,15 @@ namespace tenure::stores {
 
 class KnownEntries {
  public:
-  // The range was read, and nothing was in it.
+  // The range was read, and was empty.
   void saw_nothing(const Range& range);
-  // The key was read.
+  // The key was read, and exists.
   void saw(std::string_view key);
   void put(std::string_view key);
   void remove(std::string_view key);
   void clear() noexcept;
 
-  // Nothing is in the range with a stamp before `before`; zero: nothing at all.
+  // No key of the range has a stamp before `before`; zero: the range is empty.
   [[nodiscard]] bool empty(const Range& range, Revision before = {}) const;
   [[nodiscard]] bool present(std::string_view key) const noexcept;
 
@@ -50,31 +50,31 @@ class KnownEntries {
   static constexpr std::size_t max_ranges = 1024;
   static constexpr std::size_t max_own = 1024;
   static constexpr std::size_t max_present = 16;
-  static constexpr int max_looked_at = 16;  // Of the own keys in one range.
+  static constexpr int max_looked_at = 16;  // Known keys in one range that are checked.
 
-  std::map<std::string, std::string, std::less<>> ranges_;  // From, to; those that touch are one.
+  std::map<std::string, std::string, std::less<>> ranges_;  // From, to; adjacent ranges are merged.
   std::set<std::string, std::less<>> own_;                  // The only keys in those ranges.
-  std::deque<std::string> present_;                         // The last that were seen or put.
+  std::deque<std::string> present_;                         // The last keys that were seen or put.
 };
 
-// A key that a commit made, changed or removed.
+// A key that a commit created, changed or removed.
 struct Change {
   std::string key;
   bool removed = false;
 };
 [[nodiscard]] std::vector<Change> changes_of(const Txn& txn, Revision revision);
 
-// `Head` is what the store compares; it has a `revision`.
+// `Head` is what the store compares; it has a member `revision`.
 template <typename Head>
 class SoleWriter {
  public:
-  // What to compare, which of the reads need not be made, and whether the key is there.
+  // The head to compare, which of the reads can be left out, and whether the key exists.
   struct Use {
     Head head;
     std::vector<bool> empty;
     bool present = false;
   };
-  // Nothing: the head is another process's, or likely to be.
+  // Nothing: another process has moved the head, or probably has.
   [[nodiscard]] std::optional<Use> use(const std::vector<Range>& reads, std::string_view key = {}) {
     const base::Mutex::Scoped lock{mutex_};
     if (left_ > 0) {
@@ -88,9 +88,9 @@ class SoleWriter {
     return use;
   }
 
-  // A commit of this process moved the head. `on`: the head before it, if that is known. `changes`:
-  // all that it wrote, in order. `empty`: what it read, and found nothing in but what it wrote.
-  // `present`: a key that was there.
+  // A commit of this process moved the head. `on`: the head before it, if known. `changes`:
+  // everything that it wrote, in order. `empty`: ranges that it read and that contain only what it
+  // wrote. `present`: a key that exists.
   struct Commit {
     Head head;
     // Initializers, so that designated ones may leave members out.
@@ -101,7 +101,7 @@ class SoleWriter {
     std::string present{};
     // NOLINTEND(readability-redundant-member-init)
   };
-  // Answers may come in another order than commits were made in.
+  // Answers may arrive in another order than the commits were made.
   void moved(const Commit& commit) {
     const base::Mutex::Scoped lock{mutex_};
     if (commit.head.revision <= newest_) return;
@@ -114,25 +114,25 @@ class SoleWriter {
       change.removed ? known_.remove(change.key) : known_.put(change.key);
     }
   }
-  // Where that does not move the head.
+  // For a removal that does not move the head.
   void removed(const std::string& key) {
     const base::Mutex::Scoped lock{mutex_};
     known_.remove(key);
   }
 
-  // The head was this process's, as was believed.
+  // The head was this process's own, as assumed.
   void was_ours() {
     const base::Mutex::Scoped lock{mutex_};
     pause_ = std::max(pause_ - (pause_ / 16), shortest_pause);
   }
-  // It was not, or a guard did not hold.
+  // The head was another process's, or a guard did not hold.
   void was_not_ours() {
     const base::Mutex::Scoped lock{mutex_};
     head_.reset();
     left_ = pause_;
     pause_ = std::min(pause_ * 2, longest_pause);
   }
-  // It is not known what else was put.
+  // Unknown transactions may have been committed.
   void forget() {
     const base::Mutex::Scoped lock{mutex_};
     head_.reset();
@@ -144,10 +144,10 @@ class SoleWriter {
 
   base::Mutex mutex_;
   std::optional<Head> head_ TENURE_GUARDED_BY(mutex_);
-  Revision newest_ TENURE_GUARDED_BY(mutex_);  // That it ever was.
+  Revision newest_ TENURE_GUARDED_BY(mutex_);  // The newest head that this process ever made.
   KnownEntries known_ TENURE_GUARDED_BY(mutex_);
   unsigned pause_ TENURE_GUARDED_BY(mutex_) = shortest_pause;
-  unsigned left_ TENURE_GUARDED_BY(mutex_) = 0;  // Of it, in commits.
+  unsigned left_ TENURE_GUARDED_BY(mutex_) = 0;  // The rest of the current pause, in commits.
 };
 
 }  // namespace tenure::stores

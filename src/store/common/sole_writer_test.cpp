@@ -67,7 +67,7 @@ TEST(SoleWriter, KnowsTheKeyThatWasThere) {
   EXPECT_FALSE(own.use({}, "a")->present);
 }
 
-// A commit that puts and removes keys elsewhere leaves everything known.
+// A commit that puts and removes other keys does not invalidate what is known.
 TEST(SoleWriter, KnowsWhatOtherWritesOfItsOwnDidNotTouch) {
   Own own;
   own.moved({.head = head(1), .empty = {range("a", "b")}, .present = "s"});

@@ -30,7 +30,7 @@ class WatchTable::Handle final : public Watch {
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
   ~Handle() override {
-    // In a forked child it is the parent's table. Its store, which is kept here, does not free it.
+    // In a forked child this is the parent's table. The store, kept alive here, does not free it.
     if (!base::forked_since(generation_)) table_->remove(id_);
   }
 
@@ -164,7 +164,7 @@ void WatchTable::run_next() {
   watches_.erase(at);
   mutex.unlock();
   notice();
-  notice = nullptr;  // What it captured may take the watch back: that must not wait for us.
+  notice = nullptr;  // Its captures may destroy the watch, which must not wait for this call.
   mutex.lock();
   running_ = 0;
   ran_.notify_all();

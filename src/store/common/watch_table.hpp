@@ -1,4 +1,4 @@
-// watch_table.hpp: the watches of a process on one store, and which of them an event concerns.
+// watch_table.hpp: the watches of a process on one store; finds those that an event concerns.
 //
 //   armed --- changed, died, reached, due ---> ready --- run_next ---> running ---> gone
 //     '---- handle destroyed ------------------'------------------------------------^
@@ -12,8 +12,8 @@
 //      their watches became ready.
 //   3. A handle that is destroyed waits for its running notice, unless that notice destroys it.
 //
-// Thread safety: `mutex` guards the table, and whatever the owner keeps beside it. One thread, the
-// owner's service thread, calls run_next().
+// Thread safety: `mutex` guards the table and everything that the owner keeps beside it. Only one
+// thread, the owner's service thread, calls run_next().
 #pragma once
 
 #include <condition_variable>
@@ -43,7 +43,7 @@ namespace tenure::stores {
 class WatchTable {
  public:
   using Id = std::uint64_t;
-  // Called, with the mutex held, when a watch is armed and when it is no longer.
+  // Called with the mutex held, when a watch becomes armed and when it ceases to be.
   using Hook = std::function<void(const WatchFor& what, bool armed)>;
 
   explicit WatchTable(Hook hook = {}) : hook_(std::move(hook)) {}
@@ -54,8 +54,8 @@ class WatchTable {
   base::Mutex mutex;
 
   Id add(WatchFor what, Store::Notice notice) TENURE_REQUIRES(mutex);
-  // For the caller of Store::watch. `table` shares ownership of the table's owner; `keep` lives as
-  // long as the handle, which does nothing in a forked child.
+  // Makes the handle that Store::watch returns. `table` shares ownership of the table's owner;
+  // `keep` lives as long as the handle, which has no effect in a forked child.
   [[nodiscard]] static std::unique_ptr<Watch> handle(std::shared_ptr<WatchTable> table, Id id,
                                                      std::shared_ptr<Store> keep);
 
@@ -64,7 +64,7 @@ class WatchTable {
   void died(std::string_view session) TENURE_REQUIRES(mutex);
   void reached(Instant now) TENURE_REQUIRES(mutex);
   void due(Id id) TENURE_REQUIRES(mutex);
-  // All armed watches that `is_due` returns true for.
+  // All armed watches for which `is_due` returns true.
   void due_if(const std::function<bool(const WatchFor&)>& is_due) TENURE_REQUIRES(mutex);
   void all_due() TENURE_REQUIRES(mutex) {
     due_if([](const WatchFor& /*what*/) { return true; });
@@ -78,12 +78,12 @@ class WatchTable {
   [[nodiscard]] bool any_ready() TENURE_REQUIRES(mutex);
   [[nodiscard]] bool watches(std::string_view session) const TENURE_REQUIRES(mutex);
   [[nodiscard]] std::vector<std::string> sessions() const TENURE_REQUIRES(mutex);
-  // When the first `until` is reached.
+  // The earliest `until`.
   [[nodiscard]] std::optional<Instant> next_time() const TENURE_REQUIRES(mutex);
 
-  // Calls one notice, with the mutex free meanwhile; only if any_ready().
+  // Calls one notice with the mutex unlocked. Requires any_ready().
   void run_next() TENURE_REQUIRES(mutex);
-  // Drops all watches without calling them.
+  // Drops all watches without calling their notices.
   void clear();
 
  private:

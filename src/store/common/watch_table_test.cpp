@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 using Id = WatchTable::Id;
 
-// Ranges that overlap, contain each other, begin or end together, or have no end or no keys.
+// Ranges that overlap, contain each other, begin or end together, have no end, or are empty.
 TEST(RangeIndex, FindsWhatALookAtEachRangeFinds) {
   const std::uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -36,7 +36,7 @@ TEST(RangeIndex, FindsWhatALookAtEachRangeFinds) {
       all.emplace_back(std::move(range), id);
     } else if (!all.empty()) {
       const auto at = all.begin() + static_cast<std::ptrdiff_t>(random() % all.size());
-      const Id id = at->second;  // All of one id, as a watch goes.
+      const Id id = at->second;  // All ranges of one id, as when a watch is removed.
       std::erase_if(all, [&](const auto& one) {
         if (one.second == id) index.remove(one.first, id);
         return one.second == id;
@@ -60,7 +60,7 @@ TEST(RangeIndex, FindsWhatALookAtEachRangeFinds) {
   EXPECT_TRUE(index.empty());
 }
 
-// Names of the watches that were told, in order.
+// Names of the watches that were notified, in order.
 class WatchTableTest : public ::testing::Test {
  protected:
   Id watch(const std::string& name, WatchFor what) TENURE_REQUIRES(table.mutex) {

@@ -58,7 +58,7 @@ TEST_P(StoreConformance, GuardsAbsenceAndPresence) {
   put("a");
   EXPECT_FALSE(holds(Guard::absent("a")));
   EXPECT_TRUE(holds(Guard::present("a")));
-  // Only that very key.
+  // Exactly that key.
   EXPECT_TRUE(holds(Guard::absent("a\0"s)));
   EXPECT_TRUE(holds(Guard::absent("A")));
   remove("a");
@@ -67,12 +67,12 @@ TEST_P(StoreConformance, GuardsAbsenceAndPresence) {
 }
 
 TEST_P(StoreConformance, GuardsThatAKeyIsUnchanged) {
-  EXPECT_FALSE(holds(Guard::unchanged("a", {})));  // It is not there.
+  EXPECT_FALSE(holds(Guard::unchanged("a", {})));  // There is no such key.
   const Revision first = put("a", "x");
   EXPECT_TRUE(holds(Guard::unchanged("a", first)));
   EXPECT_FALSE(holds(Guard::unchanged("a", {})));
   EXPECT_FALSE(holds(Guard::unchanged("a", {first.value + 1})));
-  const Revision second = put("a", "x");  // The same value is a change all the same.
+  const Revision second = put("a", "x");  // Putting the same value is a change too.
   EXPECT_FALSE(holds(Guard::unchanged("a", first)));
   EXPECT_TRUE(holds(Guard::unchanged("a", second)));
   put("b");
@@ -98,10 +98,10 @@ TEST_P(StoreConformance, GuardsThatARangeIsQuiet) {
   EXPECT_TRUE(holds(Guard::quiet(range, changed)));
   put("n");
   EXPECT_TRUE(holds(Guard::quiet(range, changed)));
-  EXPECT_FALSE(holds(Guard::quiet(between("m", ""), changed)));  // To the end.
+  EXPECT_FALSE(holds(Guard::quiet(between("m", ""), changed)));  // An open end.
 }
 
-// What is gone makes no noise: only what is in the range now counts.
+// A removal does not disturb a quiet range: only entries that exist now count.
 TEST_P(StoreConformance, ARangeIsQuietAfterARemoval) {
   const Range range = Range::prefix("m");
   const Revision old = put("m1");
@@ -178,7 +178,7 @@ TEST_P(StoreConformance, RevisionsOnlyGoUp) {
     const Revision revision = i % 3 == 2 ? remove("a") : put("a");
     EXPECT_GT(revision, last);
     EXPECT_FALSE(holds(Guard::present("b")));
-    EXPECT_EQ(newest(), revision);  // A look makes none.
+    EXPECT_EQ(newest(), revision);  // A read makes no revision.
     last = revision;
   }
 }
@@ -268,7 +268,8 @@ TEST_P(StoreConformance, TheClockDoesNotGoBack) {
   }
 }
 
-// Whoever judges a deadline by now() comes after whoever counts it down by latest_now().
+// A process that judges a deadline by now() must not be earlier than a holder that counts it down
+// by latest_now().
 TEST_P(StoreConformance, TheLatestTimeIsNotBehindTheTime) {
   const auto session = store().open_session({});
   for (int i = 0; i < 100; ++i) {

@@ -1,4 +1,4 @@
-// Many at once: threads, handles, and posts.
+// Concurrent calls: threads, handles, and posts.
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t appliers = 8;
 constexpr int increments = 50;
 
-// By compare and set, as often as it takes.
+// Compare and set, repeated until it succeeds.
 void increment(Store& store, const std::string& key) {
   for (;;) {
     const auto found = store.apply(txn({}, {}, {Range::key(key)})).reads.at(0);
@@ -49,7 +49,7 @@ std::string counted(Store& store) {
   return text + std::to_string(outcome.reads.at(1).size());
 }
 
-// A revision given twice would lose an entry.
+// If a revision were used twice, an entry would be lost.
 std::string counted_by(std::size_t count) {
   const std::string each = std::to_string(count / 2 * increments);
   return each + ' ' + each + ' ' + std::to_string(count * increments);
@@ -78,7 +78,7 @@ TEST_P(StoreConformance, HandlesLoseNothing) {
   EXPECT_EQ(counted(store()), counted_by(appliers));
 }
 
-// No apply sees a part of another.
+// No apply sees a part of another one.
 TEST_P(StoreConformance, ReadersSeeWholeApplies) {
   store();
   const std::shared_ptr<Store> other = another();
@@ -88,7 +88,7 @@ TEST_P(StoreConformance, ReadersSeeWholeApplies) {
       store().apply(txn({}, {Write::put("a", value), Write::put("z", value)}));
     }
   }};
-  std::set<std::string> seen;  // Until the writer was met at work often.
+  std::set<std::string> seen;  // Until the reader has met the writer at work often enough.
   while (seen.size() < 50) {
     const Outcome outcome = other->apply(txn({}, {}, {Range::key("a"), Range::key("z")}));
     ASSERT_EQ(outcome.reads[0].size(), outcome.reads[1].size());
@@ -115,7 +115,7 @@ TEST_P(StoreConformance, PostsAreMadeInOrderBeforeLaterApplies) {
                    }
                    done.ring();
                  });
-    if (i % 10 == 9) {  // What was posted is there.
+    if (i % 10 == 9) {  // Everything that was posted is visible.
       EXPECT_EQ(read(Range::prefix("log/")).size(), i + 1);
     }
   }

@@ -1,4 +1,4 @@
-// Random transactions, against the meaning of a store written down as plainly as can be.
+// Random transactions, compared with a naive model of a store.
 #include <rapidcheck.h>
 
 #include <algorithm>
@@ -18,10 +18,10 @@ namespace {
 
 using namespace std::string_literals;
 
-// No cleverness: every question is answered by looking at every entry.
+// Answers every question by looking at every entry.
 class Model {
  public:
-  // `revision` is the one the store gave.
+  // `revision` is the one that the store returned.
   Outcome apply(const Txn& txn, Revision revision) {
     Outcome outcome;
     outcome.revision = revision;
@@ -79,7 +79,7 @@ class Model {
   std::map<std::string, Entry> entries_;
 };
 
-// Transactions made of bytes: any bytes are some.
+// Builds transactions from bytes; any bytes are valid.
 class Script {
  public:
   explicit Script(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
@@ -88,7 +88,7 @@ class Script {
 
   Txn transaction() {
     Txn txn;
-    // Mostly none: what is not committed changes nothing.
+    // Mostly none: a transaction that is refused changes nothing.
     for (unsigned n = next(2) == 0 ? 0 : next(3); n > 0; --n) txn.guards.push_back(guard());
     for (unsigned n = next(4); n > 0; --n) add_write(txn.writes);
     for (unsigned n = 1 + next(2); n > 0; --n) txn.reads.push_back(range());
@@ -104,15 +104,15 @@ class Script {
     return value;
   }
 
-  // With a stamp below all revisions, or one near them, or with last bytes that are above all; or
-  // too short for a stamp.
+  // Keys with a stamp below all revisions, near them, or above all; and keys too short for a stamp.
   std::string key() {
     std::string start = part();
     switch (next(8)) {
       case 0: return start;
       case 1: return start + "/unstamped";
       case 2: return start + stamp(this_apply);
-      case 3: return start + stamp(given());  // Never a later one: that is for an append to make.
+      // Never a later one: only an append may make that key.
+      case 3: return start + stamp(given());
       default: return start + stamp({next(3)});
     }
   }
@@ -132,7 +132,7 @@ class Script {
   }
   [[nodiscard]] unsigned count() const { return static_cast<unsigned>(known_.size()); }
 
-  // Often one of the last, read in another way: stores remember what they found in a range.
+  // Often one of the last ranges, read in another way: stores remember what they found in a range.
   Range span() {
     if (!spans_.empty() && next(2) == 0) return spans_[next(std::min(3U, spans()))];
     Range range = next(2) == 0 ? everything() : Range::prefix(part());
@@ -173,7 +173,7 @@ class Script {
     std::string where = key();
     if (kind == 1) return writes.push_back(Write::remove(std::move(where)));
     std::string value(next(3), static_cast<char>(next(256)));
-    // Two appends to one prefix in one apply would be one key.
+    // Two appends to one prefix in one apply would make one key.
     const bool again = std::ranges::any_of(writes, [&](const Write& write) {
       return write.kind == Write::Kind::append && write.key == where;
     });

@@ -1,5 +1,5 @@
-// Stores in several processes. This process opens no store: a library of a store, gRPC for one, may
-// not survive a fork once it was used.
+// Stores in several processes. This process opens no store: a client library such as gRPC may not
+// survive a fork once it was used.
 #include <unistd.h>
 
 #include <atomic>
@@ -21,7 +21,7 @@ using kit::Process;
 
 constexpr std::size_t appliers = 8;
 
-// What a process of its own says of the store.
+// What a separate process reads in the store.
 std::string seen(const StoreUnderTest& place, const std::function<std::string(Store&)>& look) {
   const Process observer{[&](const Line& line) { line.say(look(*place.open())); }};
   return observer.hear();
@@ -38,7 +38,7 @@ TEST_P(StoreProcesses, LoseNothing) {
   EXPECT_EQ(seen(place(), counted), counted_by(appliers));
 }
 
-// A watch of one process fires for what another one writes.
+// A watch of one process fires when another one writes.
 TEST_P(StoreProcesses, WatchEachOther) {
   constexpr int rounds = 200;
   Children children;
@@ -65,7 +65,7 @@ TEST_P(StoreProcesses, WatchEachOther) {
   EXPECT_EQ(children.exit_statuses(), (std::vector<int>{0, 0}));
 }
 
-// Of a thousand watched ranges, only the one that another process writes to is told.
+// Of a thousand watched ranges, only the one that another process writes to is notified.
 TEST_P(StoreProcesses, AreToldOfTheRangesThatOthersWrite) {
   constexpr int ranges = 1000;
   const auto prefix = [](int i) { return "r/" + std::to_string(1000 + i) + "/"; };
@@ -78,7 +78,7 @@ TEST_P(StoreProcesses, AreToldOfTheRangesThatOthersWrite) {
       what.after = after;
       watches.push_back(store->watch(std::move(what), std::move(notice)));
     };
-    // A store that has just begun to listen for changes tells all watches once.
+    // A store that has just begun to listen for changes notifies all watches once.
     Bell listens;
     watch("a", store->apply({}).revision, listens.notice());
     line.say("watching a");
@@ -109,7 +109,7 @@ TEST_P(StoreProcesses, AreToldOfTheRangesThatOthersWrite) {
   EXPECT_EQ(observer.hear(), "1");
 }
 
-// A process that is killed while it writes leaves whole applies only.
+// A process that is killed while it writes leaves complete applies only.
 TEST_P(StoreProcesses, LeaveNoHalfApplyWhenKilled) {
   {
     std::vector<Process> writers;

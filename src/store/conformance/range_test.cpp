@@ -54,7 +54,7 @@ TEST_P(StoreConformance, ReadsAsMuchOfARangeAsAskedFor) {
 }
 
 TEST_P(StoreConformance, ReadsOnlyWhatEndsInASmallerStamp) {
-  // The stamp decides, and not when the entry was made; nor what stands before the stamp.
+  // The stamp decides, not when the entry was created, nor the part of the key before the stamp.
   for (const std::uint64_t number : {7U, 300U, 2U}) put("a/" + stamp({number}));
   put("a/x/" + stamp({5}));
   const auto numbers = [this](const Range& range) {
@@ -74,7 +74,7 @@ TEST_P(StoreConformance, ReadsOnlyWhatEndsInASmallerStamp) {
   EXPECT_EQ(numbers(range), "2 7 5");
   EXPECT_EQ(numbers(range.first(2)), "2 7");
   range.skip = 1;
-  EXPECT_EQ(numbers(range), "7 5");  // Only what counts is passed over.
+  EXPECT_EQ(numbers(range), "7 5");  // Only entries that count are skipped.
   EXPECT_EQ(numbers(range.last()), "7");
   range.skip = 0;
   range.before = {301};
@@ -97,14 +97,15 @@ TEST_P(StoreConformance, ReadsWhatWasAppendedBeforeThisApply) {
     }
     last = outcome.revision;
   }
-  // An apply that writes nothing appends nothing: all was there before it.
+  // An apply that writes nothing appends nothing: every entry is older.
   EXPECT_EQ(read(range).size(), 3U);
   const Outcome refused =
       store().apply(txn({Guard::present("x")}, {Write::append("a/", "")}, {range}));
   EXPECT_EQ(refused.reads.at(0).size(), 3U);
 }
 
-// Of keys that no append made, the last bytes are a stamp above all revisions, or too few for one.
+// Keys that no append made: their last bytes are a stamp above all revisions, or are too few for
+// one.
 TEST_P(StoreConformance, ReadsKeysWithoutAStamp) {
   const std::string above(stamp_size, '\xfe');
   put("flow/7");
@@ -115,14 +116,14 @@ TEST_P(StoreConformance, ReadsKeysWithoutAStamp) {
     range.before = before;
     return store().apply(txn({}, {Write::append("log/", "")}, {range})).reads.at(0).size();
   };
-  // What `before` excludes from a read is still there for the next one.
+  // An entry that `before` excludes from one read is still there for the next one.
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(count("flow/", this_apply), 1U);
     EXPECT_EQ(count("flow/", {}), 3U);
     EXPECT_EQ(count("flow/7/", this_apply), 0U);
     EXPECT_EQ(count("flow/7/", {}), 2U);
   }
-  // All stamps are before an apply that writes nothing, the largest included.
+  // Every stamp is before an apply that writes nothing, even the largest.
   put("z" + stamp(this_apply));
   Range last = Range::prefix("z");
   last.before = this_apply;

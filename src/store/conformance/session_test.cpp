@@ -1,4 +1,4 @@
-// A session lives with its object, and what is dead stays dead.
+// A session lives as long as its object, and a dead one stays dead.
 #include <unistd.h>
 
 #include <algorithm>
@@ -106,7 +106,7 @@ TEST_P(StoreConformance, TheDeathOfASessionIsTold) {
   place().kill(*session);
   bell.wait();
   EXPECT_FALSE(store().alive(id));
-  EXPECT_EQ(read(entry_of(id)).size(), 1U);  // Until somebody declares it dead.
+  EXPECT_EQ(read(entry_of(id)).size(), 1U);  // Until some process removes it.
   EXPECT_TRUE(holds(session->guard()));
   put("a");
   EXPECT_FALSE(store().alive(id));

@@ -1,5 +1,5 @@
-// apply_then: made in order, told once and in order, each with its own outcome, however they were
-// batched.
+// apply_then: made in order; each callback is called once, in order, with its own outcome, however
+// the transactions were batched.
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -16,7 +16,7 @@
 namespace tenure::conformance {
 namespace {
 
-// What the callbacks were told, in the order in which they came.
+// The arguments of the callbacks, in the order of the calls.
 class Told {
  public:
   Store::Posted next(std::string name) {
@@ -70,7 +70,8 @@ TEST_P(StoreConformance, ThenIsMadeAndToldInOrder) {
   EXPECT_EQ(read(Range::prefix("q")).size(), count);
 }
 
-// One that fails its guard leaves its neighbours alone; each sees what those before it wrote.
+// A transaction that fails its guard does not affect its neighbours; each one sees what earlier
+// ones wrote.
 TEST_P(StoreConformance, ThenJudgesEachByItsOwnGuards) {
   Told told;
   put("there");
@@ -115,7 +116,8 @@ TEST_P(StoreConformance, ThenTakesReadsAtItsOwnMoment) {
   }
 }
 
-// Several threads post; each one's are made in its own order, among all others and applies.
+// Several threads post. The transactions of each thread are made in its order, between those of
+// other threads and applies.
 TEST_P(StoreConformance, ThenKeepsTheOrderOfEachCaller) {
   constexpr int callers = 4;
   constexpr int each = 60;
@@ -160,7 +162,7 @@ TEST_P(StoreConformance, FlushReturnsWhenAllIsTold) {
   EXPECT_EQ(read(everything()).size(), 10U);
 }
 
-// A callback may go on with the next one, and apply.
+// A callback may post the next transaction, and apply.
 TEST_P(StoreConformance, ACallbackOfThenMayUseTheStore) {
   constexpr int steps = 100;
   Bell finished;
@@ -188,14 +190,14 @@ TEST_P(StoreConformance, AStoreThatGoesMakesWhatWasToBeAppliedThen) {
                         told += outcome.committed && !error ? 1 : 0;
                       });
   }
-  const bool last = other.use_count() == 1;  // Where a store has one handle only it stays.
+  const bool last = other.use_count() == 1;  // A store with a single handle stays open.
   other.reset();
   if (!last) store().flush();
   EXPECT_EQ(told, 100);
   EXPECT_EQ(read(everything()).size(), 100U);
 }
 
-// The watches of this process learn of it as of an apply.
+// The watches of this process are notified as after an apply.
 TEST_P(StoreConformance, AWatchTellsOfWhatWasAppliedThen) {
   for (int i = 0; i < 20; ++i) {
     WatchFor what;

@@ -1,5 +1,5 @@
-// A watch never misses. It may be told for no reason, but not because of every write: the stores
-// find the watches of what was written.
+// A watch never misses a change. It may be notified without a reason, but not for every write:
+// stores find the watches of the written keys.
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -103,12 +103,13 @@ TEST_P(StoreConformance, EveryWatchIsTold) {
   bell.wait(50);
 }
 
-// One write among many watched ranges: one notice. The last watch's notice comes after all others.
+// One write among many watched ranges causes one notice. The last watch's notice comes after all
+// others.
 TEST_P(StoreConformance, AWriteTellsOnlyTheWatchesOfItsRange) {
   constexpr int ranges = 1000;
   const auto prefix = [](int i) { return "r/" + std::to_string(1000 + i) + "/"; };
   const std::shared_ptr<Store> other = another();
-  // A store that has just begun to listen for changes tells all watches once.
+  // A store that has just begun to listen for changes notifies all watches once.
   Bell listens;
   const auto first = store().watch(changes(Range::key("a"), newest()), listens.notice());
   other->apply(txn({}, {Write::put("a", "")}));
@@ -147,7 +148,7 @@ TEST_P(StoreConformance, AWatchTellsThatItIsTime) {
   EXPECT_GE(store().now(), *what.until);
 }
 
-// Two threads answer each other, each waiting by watch only: a notice that is lost hangs them.
+// Two threads answer each other, each waiting by watch only: if a notice is lost, they hang.
 TEST_P(StoreConformance, NoWatchIsLostInARace) {
   constexpr int rounds = 2000;
   store();
@@ -202,7 +203,7 @@ TEST_P(StoreConformance, ANoticeComesOnAThreadOfTheStores) {
   EXPECT_NE(there, here);
 }
 
-// It applies, reads, and watches again, from inside.
+// The notice applies, reads, and watches again.
 TEST_P(StoreConformance, ANoticeMayUseTheStore) {
   constexpr int rounds = 100;
   Bell finished;
@@ -224,7 +225,8 @@ TEST_P(StoreConformance, AWatchIsTakenBack) {
   for (int i = 0; i < 200; ++i) {
     auto alive = std::make_unique<std::atomic<bool>>(true);
     auto watch = store().watch(changes(Range::key("a"), newest()), [&flag = *alive] {
-      EXPECT_TRUE(flag);  // After the watch has gone this would be a use after free.
+      // If the notice ran after its watch was destroyed, this would be a use after free.
+      EXPECT_TRUE(flag);
     });
     std::jthread writer{[&] { put("a"); }};
     watch.reset();

@@ -46,7 +46,7 @@ std::string decode(std::string_view text) {
   return out;
 }
 
-// What stands before the first `end`; `text` keeps what is behind it.
+// Removes and returns what comes before the first `end`; `text` keeps what comes after it.
 std::optional<std::string_view> take_until(std::string_view& text, char end) {
   const std::size_t at = text.find(end);
   if (at == std::string_view::npos) return std::nullopt;
@@ -125,7 +125,7 @@ void set_option(Address& address, const std::string& name, std::string value) {
 }
 
 void parse_options(Address& address, std::string_view options) {
-  const bool may_be_password = options.contains('@');  // One with a '?' in it.
+  const bool may_be_password = options.contains('@');  // A password that contains a '?'.
   while (!options.empty()) {
     const std::size_t end = std::min(options.find('&'), options.size());
     std::string_view one = options.substr(0, end);

@@ -1,18 +1,17 @@
-// address.hpp: what an etcd URL says.
+// address.hpp: an etcd URL.
 //
 //   etcd://[user[:password]@]host[:port][,host[:port]…][/prefix][?name=value&…]
 //   etcds://… the same with TLS
 //
 //   tls=yes             as etcds
-//   ca=FILE             who signed the servers' certificates (PEM); else those the system trusts
-//   cert=FILE           this client's certificate, and
-//   key=FILE            its key: mutual TLS
+//   ca=FILE             certificate of the authority (PEM); default: those that the system trusts
+//   cert=FILE, key=FILE the client's certificate and key: mutual TLS
 //   user=, password=    instead of those before the host
-//   password_file=FILE  whose first line is the password
-//   timeout=5s          how long one call may take, all endpoints together (ms, s)
+//   password_file=FILE  a file whose first line is the password
+//   timeout=5s          limit for one call, all endpoints together (ms, s)
 //
-// Without a port it is 2379; without a prefix it is "tenure". Bytes that mean something in a URL
-// are written as %XX.
+// The default port is 2379, the default prefix "tenure". Bytes with a meaning in a URL are written
+// as %XX.
 #pragma once
 
 #include <chrono>
@@ -33,11 +32,11 @@ struct Address {
   std::string password;
   std::chrono::milliseconds timeout{5'000};
 
-  // Where it is, for people: never with the password.
+  // For messages: without the password.
   [[nodiscard]] std::string text() const;
 };
 
-// Throws Error that says what is wrong, and never has the password in it.
+// Throws Error, whose message never contains the password.
 [[nodiscard]] Address parse_address(std::string_view url);
 [[nodiscard]] bool is_address(std::string_view url) noexcept;
 

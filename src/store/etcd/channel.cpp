@@ -20,16 +20,17 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto connect_look = 20ms;   // How often all are looked at until one is connected.
-constexpr auto silent_limit = 100ms;  // After that, one that was silent is better than none.
+constexpr auto connect_look = 20ms;  // How often to check all endpoints until one is connected.
+// After that, an endpoint that was silent is better than none.
+constexpr auto silent_limit = 100ms;
 constexpr auto explain_limit = 2s;
-// One that was silent is not asked again for so long, if there are others.
+// How long to avoid an endpoint that was silent, if there are others.
 constexpr auto avoid_time = 10s;
-// Less silence than that says nothing of a connection: there was no time for an answer.
+// A shorter silence says nothing about the connection: there was no time for an answer.
 constexpr auto silence = 100ms;
-constexpr auto first_pause = 5ms;  // Before a request that the server did not take.
+constexpr auto first_pause = 5ms;  // Before retrying a request that the server did not accept.
 constexpr auto longest_pause = 200ms;
-constexpr int keepalive_ms = 6'000;  // etcd ends connections that ask more often than every 5 s.
+constexpr int keepalive_ms = 6'000;  // etcd closes connections that ping more often than every 5 s.
 constexpr int keepalive_timeout_ms = 3'000;
 constexpr std::string_view system_roots = "/etc/ssl/certs/ca-certificates.crt";
 
@@ -63,16 +64,15 @@ grpc::ChannelArguments arguments() {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive_ms);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepalive_timeout_ms);
-  // A stream that only listens sends nothing, and is asked after all the same: gRPC would stop
-  // after two.
+  // Pings a stream that only receives, too: gRPC would stop after two pings without data.
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // A connection of each store's own: what one does to it is nothing to the others.
+  // Each store has a connection of its own, so that closing it does not affect other stores.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return arguments;
 }
 
-// What goes wrong is thrown; gRPC's own lines on standard error are for who asks for them.
+// Errors are thrown, so gRPC's own messages on standard error are printed only on request.
 void be_quiet() {
   static const bool once = [] {
     // NOLINTNEXTLINE(concurrency-mt-unsafe)
@@ -93,8 +93,8 @@ bool token_expired(const grpc::Status& status) {
          says(status, "invalid auth token") || says(status, "auth: revision in header is old");
 }
 
-// The server says so before it does anything. "server stopped" is not of these: it ended while
-// others may have been about to make the step.
+// The server refused the request before doing anything. "server stopped" is not among these: the
+// server ended while other members may have been about to commit.
 bool was_not_taken(const grpc::Status& status) {
   return says(status, "etcdserver: too many requests") || says(status, "etcdserver: no leader") ||
          says(status, "etcdserver: not leader") || says(status, "raft proposal dropped");
@@ -107,7 +107,7 @@ bool is_cut(const grpc::Status& status) {
          status.error_code() == grpc::StatusCode::INTERNAL || says(status, "server stopped");
 }
 
-// What gRPC puts before it is the same each time, and is no news.
+// Removes the prefix of gRPC's messages, which is always the same.
 std::string reason(const grpc::Status& status) {
   std::string text = status.error_message();
   constexpr std::string_view before = "last error: ";
@@ -117,7 +117,7 @@ std::string reason(const grpc::Status& status) {
   return text;
 }
 
-// For an endpoint that could not be connected to.
+// For an endpoint that could not be reached.
 std::string advice(const grpc::Status& status, bool tls) {
   if (says(status, "certificate verify failed")) {
     return "the server's certificate is not trusted: check that it has not expired, that it is for "
@@ -241,7 +241,8 @@ void Client::Parts::give_up(const Endpoint& endpoint) {
 void Client::Parts::stream_begins(const Endpoint& endpoint, grpc::ClientContext& context) {
   const base::Mutex::Scoped lock{mutex};
   streams.push_back({.endpoint = &endpoint, .context = &context});
-  if (endpoints[endpoint.index].get() != &endpoint) context.TryCancel();  // Given up meanwhile.
+  // The endpoint was given up meanwhile.
+  if (endpoints[endpoint.index].get() != &endpoint) context.TryCancel();
 }
 
 void Client::Parts::stream_ends(const grpc::ClientContext& context) {
@@ -249,8 +250,8 @@ void Client::Parts::stream_ends(const grpc::ClientContext& context) {
   std::erase_if(streams, [&](const Stream& one) { return one.context == &context; });
 }
 
-// The current one, or the next that is connected; one that was silent only if `any` will do. All
-// are told to connect.
+// The current endpoint, or the next one that is connected; one that was silent only if `any` is
+// true. Tells all endpoints to connect.
 std::shared_ptr<Client::Parts::Endpoint> Client::Parts::ready(bool any) {
   const std::size_t count = address.endpoints.size();
   std::size_t first = current.load();
@@ -335,7 +336,7 @@ void Client::Parts::forget_token() {
   token.clear();
 }
 
-// A call that changes nothing tells what is wrong, and can't be mistaken for one that was made.
+// A call that changes nothing finds out what is wrong, and can't be mistaken for the failed one.
 std::string Client::Parts::why_unreachable(std::chrono::milliseconds limit) {
   const std::shared_ptr<Endpoint> one = endpoint_at(current.load());
   grpc::ClientContext context;
@@ -361,8 +362,8 @@ bool Client::Parts::try_again(Kind kind, const grpc::Status& status, const Endpo
   return kind != Kind::change;
 }
 
-// Others are to be asked, or the same by another connection, or what became of it: a silent one
-// does not get all of the time.
+// How many parts of the time limit a call has. After a silent part another endpoint is asked, or
+// the same one over a new connection, or the outcome is resolved.
 int Client::Parts::shares(Kind kind) const noexcept {
   const int all = std::max(static_cast<int>(address.endpoints.size()), 2);
   switch (kind) {

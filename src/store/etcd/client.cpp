@@ -8,7 +8,8 @@
 namespace tenure::etcd {
 namespace {
 
-// A member that has lost its leader then says so, instead of keeping what it can't vouch for.
+// A member that has lost its leader then reports an error, instead of keeping a stream open that it
+// can't serve.
 constexpr const char* require_leader = "hasleader";
 
 }  // namespace
@@ -41,8 +42,8 @@ Client::Seconds Client::grant(std::int64_t lease, Seconds ttl) {
   parts_->call(Parts::Kind::read, parts_->address.timeout,
                [&](Parts::Endpoint& endpoint, grpc::ClientContext& context, auto) {
                  grpc::Status status = endpoint.lease->LeaseGrant(&context, request, &response);
-                 // Made by what was not answered; it then lives for as long as was asked, or
-                 // longer.
+                 // An earlier attempt without an answer created the lease; it lives for at least as
+                 // long as was asked.
                  if (std::exchange(again, true) &&
                      status.error_message().find("lease already exists") != std::string::npos) {
                    response.set_ttl(ttl.count());
@@ -56,7 +57,7 @@ Client::Seconds Client::grant(std::int64_t lease, Seconds ttl) {
 void Client::revoke(std::int64_t lease) {
   pb::LeaseRevokeRequest request;
   request.set_id(lease);
-  parts_->call(Parts::Kind::read, parts_->address.timeout,  // Twice is as good as once.
+  parts_->call(Parts::Kind::read, parts_->address.timeout,  // Idempotent.
                [&](Parts::Endpoint& endpoint, grpc::ClientContext& context, auto) {
                  pb::LeaseRevokeResponse response;
                  const grpc::Status status =
@@ -133,7 +134,7 @@ bool Client::history(const Period& period, const std::function<bool(const pb::Ke
                  pb::WatchResponse response;
                  bool open = stream->Write(request);
                  while (open && !whole && stream->Read(&response)) {
-                   open = !response.canceled();  // Else it was compacted.
+                   open = !response.canceled();  // Otherwise the history was compacted.
                    for (const pb::Event& event : response.events()) {
                      const bool enough = event.type() == pb::Event::PUT && !visit(event.kv());
                      whole = whole || enough || event.kv().mod_revision() >= period.last;
@@ -148,8 +149,8 @@ bool Client::history(const Period& period, const std::function<bool(const pb::Ke
 
 struct Client::Changes::Stream {
   std::string error;
-  Parts* parts = nullptr;                  // While it is among its streams.
-  grpc::ClientContext* context = nullptr;  // Guarded by mutex, and `cancelled` as well.
+  Parts* parts = nullptr;                  // Set while the stream is registered there.
+  grpc::ClientContext* context = nullptr;  // Guarded by mutex; so is `cancelled`.
   bool cancelled = false;
   base::Mutex mutex;
   std::unique_ptr<grpc::ClientContext> own;
@@ -193,7 +194,7 @@ bool Client::Changes::open(Client& client, const std::string& from, const std::s
     self.error = "no endpoint can be reached";
     return false;
   }
-  // What follows has no limit, so it first shows that it answers at all.
+  // The stream has no time limit, so first check that the endpoint answers at all.
   grpc::Status status = parts.learn_term(*endpoint, from, deadline);
   if (!status.ok() || !parts.prepare(*endpoint, *self.own, deadline, status)) {
     self.error = status.error_message();

@@ -1,12 +1,12 @@
-// client.hpp: calls to an etcd cluster: one of several endpoints, TLS, a user's token, and what its
-// errors mean. The only room that knows gRPC is behind this (client.cpp, channel.cpp).
+// client.hpp: calls to an etcd cluster: endpoints, TLS, tokens, and the meaning of errors. Only
+// client.cpp and channel.cpp use gRPC.
 //
-//   what a call meets                    | what becomes of it
+//   problem                              | reaction
 //   -------------------------------------+------------------------------------------------------
-//   an endpoint that can't be reached    | another that can, until `timeout`; nothing was sent
-//   no leader, too many requests         | again, after a pause: the server did not take it
-//   a token that has expired             | a new one, and again
-//   cut off, or no answer in time        | a read: again, elsewhere; a change: StoreError with
+//   the endpoint can't be reached        | another endpoint, until `timeout`; nothing was sent
+//   no leader, too many requests         | retry after a pause: the server did not accept it
+//   the token has expired                | get a new one, retry
+//   cut off, or no answer in time        | a read: retry elsewhere; a change: StoreError with
 //                                        | unknown(). No answer: the connection is given up, and
 //                                        | the endpoint avoided for a while
 //   too large, too many operations       | BadRequest
@@ -51,9 +51,10 @@ class Client {
   // `changes`: whether it may write.
   void txn(const pb::TxnRequest& request, pb::TxnResponse& response, bool changes);
 
-  // What was put in [from, to) at etcd's revisions behind `after` up to `last`, in order; something
-  // must have been put there at `last`. False: that is not known any more. A visitor that returns
-  // false has seen enough; where the connection fails, it sees all again.
+  // Visits what was put in [from, to) at etcd's revisions after `after`, up to `last`, in order;
+  // something must have been put there at `last`. Returns false if the history was compacted. The
+  // visitor returns false when it has seen enough; after a connection failure it sees everything
+  // again.
   struct Period {
     std::string from;
     std::string to;
@@ -64,28 +65,29 @@ class Client {
                              const std::function<bool(const pb::KeyValue&)>& visit);
 
   using Seconds = std::chrono::seconds;
-  // Throws where there is such a lease already. Returns how long it lives: etcd has a minimum.
+  // Throws if there is such a lease already. Returns how long it lives: etcd has a minimum.
   [[nodiscard]] Seconds grant(std::int64_t lease, Seconds ttl);
   void revoke(std::int64_t lease);
-  // How long it lives from when the server got this. Zero: there is no such lease.
+  // Returns how long the lease lives from when the server received this; zero: there is no such
+  // lease.
   //
-  // A leader that was stopped or cut off goes on renewing for a moment, when another may have ended
-  // the lease: it asks nobody. So `key`, one that the user may read, is read behind it, which asks
-  // a majority; a renewal counts if the term was the same before and after.
+  // A leader that was stopped or cut off may go on renewing for a moment after another member has
+  // ended the lease, because it asks nobody. So `key`, which the user may read, is read after the
+  // renewal, which asks a majority. The renewal counts if the term was the same before and after.
   [[nodiscard]] Seconds keep_alive(std::int64_t lease, const std::string& key,
                                    std::chrono::milliseconds limit);
 
   struct Status {
     std::string endpoint;
-    std::string version;  // Empty: it can't be reached, and `error` says why.
+    std::string version;  // Empty: the endpoint can't be reached, and `error` says why.
     std::int64_t database_size = 0;
     bool has_leader = false;
     std::string error;
   };
-  // Of every endpoint.
+  // One for each endpoint.
   [[nodiscard]] std::vector<Status> status();
 
-  // All changes of keys in [from, to) from when open() has returned.
+  // All changes of keys in [from, to) after open() has returned.
   class Changes {
    public:
     Changes();
@@ -93,11 +95,11 @@ class Client {
     Changes& operator=(const Changes&) = delete;
     ~Changes();
 
-    // False: it can't be had now; error() says why.
+    // False: the stream can't be opened now; error() says why.
     [[nodiscard]] bool open(Client& client, const std::string& from, const std::string& to);
-    // Waits. False: it has ended; error() says why.
+    // Blocks. False: the stream has ended; error() says why.
     [[nodiscard]] bool next(pb::WatchResponse& response);
-    // From any thread: open() and next() return false soon, now and later.
+    // From any thread: pending and later calls of open() and next() return false.
     void cancel();
     [[nodiscard]] const std::string& error() const noexcept;
 

@@ -9,8 +9,8 @@ namespace tenure::etcd {
 namespace {
 
 constexpr std::int64_t ns_in_second = 1'000'000'000;
-// A machine without a clock of its own begins in 1970; one far in the future is as wrong, and
-// would take all others along.
+// A machine without a real-time clock starts in 1970. A clock far in the future is as wrong, and
+// would move all other clients forward.
 constexpr std::int64_t earliest_ns = 1'500'000'000'000'000'000;
 constexpr std::int64_t latest_ns = 4'200'000'000'000'000'000;
 
@@ -33,36 +33,42 @@ void raise(std::atomic<Number>& value, Number to) noexcept {
 
 std::int64_t wall_clock_ns() noexcept {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::clamp(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(), earliest_ns,
-                    latest_ns);
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
 }  // namespace
 
-Clock::Clock() noexcept : ahead_ns_(wall_clock_ns() - boot_ns()), tag_(random_tag()) {}
+Clock::Clock() noexcept
+    : Clock(Source{.boot_ns = &base::boot_ns, .wall_ns = wall_clock_ns(), .tag = random_tag()}) {}
+
+Clock::Clock(const Source& source) noexcept
+    : boot_ns_(source.boot_ns),
+      ahead_ns_(std::clamp(source.wall_ns, earliest_ns, latest_ns) - boot_ns_()),
+      tag_(source.tag) {}
 
 Instant Clock::now() const noexcept {
-  return Instant{std::chrono::nanoseconds{boot_ns() + ahead_ns_.load()}};
+  return Instant{std::chrono::nanoseconds{boot_ns_() + ahead_ns_.load()}};
 }
 
 Instant Clock::unique_time() noexcept {
-  const std::int64_t now = boot_ns() + ahead_ns_.load();
+  const std::int64_t now = boot_ns_() + ahead_ns_.load();
   std::int64_t last = last_unique_.load(std::memory_order_relaxed);
   std::int64_t next = 0;
   do {
-    next = std::max((now / tags - 1) * tags, last + tags);  // Not ahead: others would follow.
+    // Not ahead of now: other clients would follow.
+    next = std::max((now / tags - 1) * tags, last + tags);
   } while (!last_unique_.compare_exchange_weak(last, next, std::memory_order_relaxed));
   return Instant{std::chrono::nanoseconds{next + tag_}};
 }
 
 void Clock::see(Instant time) noexcept {
   const std::int64_t shown = time.time_since_epoch().count();
-  if (shown <= latest_ns) raise(ahead_ns_, shown - boot_ns());
+  if (shown <= latest_ns) raise(ahead_ns_, shown - boot_ns_());
 }
 
 std::uint64_t Clock::by_time() const noexcept {
   constexpr auto second = static_cast<std::uint64_t>(ns_in_second);
-  const auto now = static_cast<std::uint64_t>(boot_ns() + ahead_ns_.load());
+  const auto now = static_cast<std::uint64_t>(boot_ns_() + ahead_ns_.load());
   return (now / second * heads_a_second) + (now % second * heads_a_second / second);
 }
 
@@ -70,8 +76,8 @@ std::uint64_t Clock::far() const noexcept {
   return (std::max(by_time(), newest_.load(std::memory_order_relaxed)) + heads_a_second) * apart;
 }
 
-// By the time and not by how far others went: a proposal far ahead must not take all later ones
-// along.
+// Taken from the time, not from how far other clients went: a proposal far ahead must not move all
+// later ones forward.
 std::uint64_t Clock::propose() noexcept {
   const std::uint64_t now = by_time();
   std::uint64_t last = newest_.load(std::memory_order_relaxed);

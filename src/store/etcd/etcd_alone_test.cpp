@@ -1,4 +1,4 @@
-// What a process leaves out while nobody else puts anything, and that it notices who does.
+// What a sole writer leaves out, and that it notices other writers.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -7,8 +7,6 @@
 
 #include "store/conformance.hpp"
 #include "store/etcd/etcd_store.hpp"
-#include "store/etcd/numbers.hpp"
-#include "store/etcd/plan.hpp"
 #include "tests/kit/etcd.hpp"
 
 namespace tenure::etcd {
@@ -18,9 +16,8 @@ using kit::Etcd;
 using kit::new_prefix;
 
 using conformance::txn;
-using Kind = Plan::Result::Kind;
 
-// A client alone reads nothing twice; and what another put is found all the same.
+// A sole writer reads nothing twice, but finds what another client put.
 TEST(EtcdAlone, FindsWhatOthersPut) {
   const std::string url = Etcd::instance().url(new_prefix());
   const auto one = open_etcd_alone(url);
@@ -36,17 +33,17 @@ TEST(EtcdAlone, FindsWhatOthersPut) {
       one->apply(txn({Guard::present(key)}, {Write::remove(key)}, {Range::prefix("other/")}));
   EXPECT_TRUE(gone.committed);
   EXPECT_EQ(two->apply({}).revision, gone.revision);
-  EXPECT_EQ(one->executor().counts().disturbed, 0U);
+  EXPECT_EQ(one->executor().counts().head_not_ours.load(), 0U);
 
   const Outcome others = two->apply(txn({}, {Write::append("other/", "x")}));
   const Outcome last = one->apply(step);
-  EXPECT_EQ(one->executor().counts().disturbed, 1U);
+  EXPECT_EQ(one->executor().counts().head_not_ours.load(), 1U);
   EXPECT_GT(last.revision, others.revision);
   ASSERT_EQ(last.reads[1].size(), 1U);
   EXPECT_EQ(last.reads[1][0].created, others.revision);
 }
 
-// A put of its own does not make it read again: its next line is still known to be empty.
+// A put of its own does not make a client read again: its next line is still known to be empty.
 TEST(EtcdAlone, KnowsWhatIsEmptyBehindAPutOfItsOwn) {
   const auto store = open_etcd_alone(Etcd::instance().url(new_prefix()));
   Range line = Range::prefix("line/");
@@ -64,16 +61,16 @@ TEST(EtcdAlone, KnowsWhatIsEmptyBehindAPutOfItsOwn) {
     store->apply(txn({}, {Write::put("user/" + std::to_string(i % 7), "")}));
     EXPECT_EQ(store->executor().knows(step.reads), use) << i;
   }
-  EXPECT_EQ(store->executor().counts().disturbed, 0U);
+  EXPECT_EQ(store->executor().counts().head_not_ours.load(), 0U);
 }
 
-// What waits while a request is under way goes with the next one. How much that is, is up to the
+// Transactions that arrive while a request is under way share the next one. How many depends on the
 // machine; one request each would be `count`.
 TEST(EtcdAlone, MakesInFewRequestsWhatWaitsTogether) {
   constexpr std::size_t count = 100;
   const auto store = open_etcd_alone(Etcd::instance().url(new_prefix()));
   conformance::Bell told;
-  const std::uint64_t before = store->executor().counts().round_trips;
+  const std::uint64_t before = store->executor().counts().round_trips.load();
   for (std::size_t i = 0; i < count; ++i) {
     store->apply_then(txn({}, {Write::put("k" + std::to_string(i), "")}),
                       [&](const Outcome& outcome, const std::exception_ptr& error) {
@@ -82,7 +79,7 @@ TEST(EtcdAlone, MakesInFewRequestsWhatWaitsTogether) {
                       });
   }
   told.wait(count);
-  EXPECT_LT(store->executor().counts().round_trips - before, count / 2);
+  EXPECT_LT(store->executor().counts().round_trips.load() - before, count / 2);
 }
 
 TEST(EtcdAlone, IsRefusedByAGuardAndReadsAllTheSame) {
@@ -97,38 +94,14 @@ TEST(EtcdAlone, IsRefusedByAGuardAndReadsAllTheSame) {
   EXPECT_EQ(refused.reads[0].size(), 1U);
 }
 
-// A put that is no append may be of a key that was there: what was known is known no more.
+// A put that is not an append may change an existing key: what was known of the range is forgotten.
 TEST(EtcdAlone, FindsWhatItPutItself) {
   const auto store = open_etcd_alone(Etcd::instance().url(new_prefix()));
   const Txn step = txn({}, {Write::append("a/", "")}, {Range::prefix("b/")});
   EXPECT_TRUE(store->apply(step).reads[0].empty());
   static_cast<void>(store->apply(txn({}, {Write::put("b/1", "")})));
   EXPECT_EQ(store->apply(step).reads[0].size(), 1U);
-  EXPECT_EQ(store->executor().counts().disturbed, 0U);
-}
-
-// What etcd says to a request that relied on the head, which was put at its revision 1000.
-TEST(EtcdAlone, NumbersARemovalByItsHead) {
-  const Layout layout{"p"};
-  Memo memo;
-  const Txn remove = txn({Guard::present("a")}, {Write::remove("a")}, {Range::key("b")});
-  const Plan plan{layout, memo, remove, nullptr};
-  Plan::Proposal proposal;
-  proposal.own = SoleWriter::Use{.head = {{.revision = Revision{7 * apart}, .time = {}}, 1000},
-                                 .empty = {true}};
-  pb::TxnRequest request;
-  plan.request(proposal, request);
-  EXPECT_EQ(request.compare_size(), 2);
-  EXPECT_EQ(request.success_size(), 2) << "the removal and the tail";
-  EXPECT_EQ(request.failure_size(), 0);
-  pb::TxnResponse response;
-  response.mutable_header()->set_revision(1002);
-  EXPECT_EQ(plan.result(response, proposal, memo).kind, Kind::disturbed);
-  response.set_succeeded(true);
-  const Plan::Result result = plan.result(response, proposal, memo);
-  EXPECT_EQ(result.kind, Kind::committed);
-  EXPECT_EQ(result.at.value, 7 * apart + 2);
-  EXPECT_EQ(result.reads, std::vector<const pb::RangeResponse*>{nullptr});
+  EXPECT_EQ(store->executor().counts().head_not_ours.load(), 0U);
 }
 
 }  // namespace

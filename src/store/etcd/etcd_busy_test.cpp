@@ -1,5 +1,5 @@
-// A server that does not take a request, or does not say whether it did. Real ones do that now and
-// then only, so a door in front of one says it for it, in its words, and passes on the rest.
+// A server that refuses a request, or does not say whether it accepted it. Real servers do that
+// rarely, so a proxy in front of one answers in its words, and forwards everything else.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ class Door final : public pb::KV::Service {
     return parse_address("etcd://127.0.0.1:" + std::to_string(port_) + '/' + new_prefix() +
                          "?timeout=2s");
   }
-  // The next transactions; `made`: only the answer is kept back.
+  // For the next transactions. `made`: only the answer is withheld.
   void refuse(int times, grpc::Status status, bool made = false) {
     status_ = std::move(status);
     made_ = made;

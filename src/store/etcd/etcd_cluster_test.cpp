@@ -67,7 +67,7 @@ class Cluster {
   std::vector<std::unique_ptr<Etcd>> servers_;
 };
 
-// Each with a key of its own, so that one of unknown outcome may be made again.
+// Each with a key of its own, so that one with an unknown outcome can be repeated.
 void put_at_last(Store& store, const std::string& key) {
   for (;;) {
     try {
@@ -85,7 +85,7 @@ TEST(EtcdCluster, GoesOnWithTheMembersThatAreLeft) {
   const auto other = open_etcd_alone(cluster.url());
   put_at_last(*store, "a");
   std::size_t made = 1;
-  // The one that the store talks to first, then whoever leads.
+  // First the member that the store talks to, then the leader.
   for (int round = 0; round < 2; ++round) {
     const std::size_t victim = round == 0 ? 0 : cluster.leader();
     Bell bell;
@@ -123,8 +123,8 @@ std::vector<std::string> values(Store& store, const std::string& prefix) {
   return all;
 }
 
-// A member takes a request and does not answer, and may make it when it goes on: the others are
-// asked what became of it.
+// A member accepts a request and does not answer, and may commit it when it continues: the client
+// asks the others about it.
 TEST(EtcdCluster, AMemberThatIsStoppedCostsTimeOnly) {
   Cluster cluster;
   const auto store = open_etcd_alone(cluster.url() + "?timeout=10s");
@@ -159,7 +159,7 @@ TEST(EtcdCluster, RemovingByAMemberThatIsStoppedCostsTimeOnly) {
     EXPECT_TRUE(second.committed);
     EXPECT_LT(made, first.revision);
     EXPECT_LT(first.revision, second.revision);
-    // What the stopped one may still have in hand is not made on top of this.
+    // A request that the stopped member may still have is not committed after this.
     store->apply(txn({}, {Write::put("a", "new")}));
     cluster[victim].signal(SIGCONT);
     cluster[victim].await_ready();
@@ -168,7 +168,7 @@ TEST(EtcdCluster, RemovingByAMemberThatIsStoppedCostsTimeOnly) {
   }
 }
 
-// Whatever a member says while it ends: an append that was answered is there once, any other at
+// Whatever a member answers while it shuts down: an acknowledged append exists once, any other at
 // most once.
 TEST(EtcdCluster, NothingIsMadeTwiceWhileMembersEnd) {
   Cluster cluster;
@@ -183,7 +183,7 @@ TEST(EtcdCluster, NothingIsMadeTwiceWhileMembersEnd) {
         store->apply(txn({}, {Write::append("k", value)}));
         answered.push_back(value);
       } catch (const StoreError&) {  // NOLINT(bugprone-empty-catch)
-        // It may be there.
+        // It may have been committed.
       }
     }
   }};
@@ -227,7 +227,7 @@ class Certificates {
          "-nodes", "-days", "3650", "-subj", "/CN=" + name, "-keyout", key(name), "-out",
          cert(name)});
   }
-  // openssl ca, since nothing else makes a certificate that has expired.
+  // openssl ca, because no other command makes an expired certificate.
   void make(const std::string& name, const std::string& by, const std::string& from,
             const std::string& to) const {
     const std::string request = directory_ / (name + ".csr");
@@ -254,7 +254,7 @@ Etcd::Options with_tls(const Certificates& made, const std::string& name) {
   return options;
 }
 
-// A short timeout is for those that can't work, however long one waits.
+// A short timeout, because these attempts can never succeed.
 bool works(const std::string& url, const std::string& timeout = "60s") {
   try {
     const auto store = open_etcd_alone(url + "&timeout=" + timeout);

@@ -34,7 +34,8 @@ std::string value_of(Store& store, const std::string& key) {
   return outcome.reads[0].empty() ? "none" : outcome.reads[0][0].value;
 }
 
-// Until it works: a server that has just come back takes a while, and may leave an outcome unknown.
+// Retries until it works: a server that has just restarted takes a while, and may leave an outcome
+// unknown.
 Revision put_at_last(Store& store, const std::string& key, const std::string& value = "") {
   for (;;) {
     try {
@@ -52,7 +53,7 @@ WatchFor change_of(const std::string& key, Revision after) {
   return what;
 }
 
-// The number that etcd has for its newest revision.
+// etcd's newest revision.
 std::string etcd_revision(const Etcd& server) {
   const std::string text = server.etcdctl({"endpoint", "status", "-w", "json"});
   const std::size_t at = text.find("\"revision\":") + 11;
@@ -95,7 +96,7 @@ TEST(EtcdFaults, CompactionUnderAWatchIsNoHarm) {
   server.etcdctl({"compact", etcd_revision(server)});
   put(*store, "b");
   live.wait();
-  // A watch from before what was compacted, and one whose stream is cut meanwhile.
+  // A watch whose `after` was compacted, and one whose stream is cut meanwhile.
   Bell old;
   const auto second = open_etcd_alone(server.url("p"))->watch(change_of("a", first), old.notice());
   old.wait();
@@ -135,13 +136,13 @@ TEST(EtcdFaults, KeepsStoresApart) {
   EXPECT_EQ(store(Etcd::instance().url(prefix)), store(Etcd::instance().url(prefix)));
 }
 
-// Others removed all that is under the prefix.
+// Another program removed everything under the prefix.
 TEST(EtcdFaults, AStoreThatWasEmptiedBeginsAnew) {
   const std::string prefix = new_prefix();
   const auto store = open_etcd_alone(Etcd::instance().url(prefix));
   put(*store, "b");
   Etcd::instance().etcdctl({"del", "--prefix", prefix});
-  EXPECT_GT(put(*store, "c"), Revision{});  // Without a head there is a new one.
+  EXPECT_GT(put(*store, "c"), Revision{});  // The store puts a new head.
   EXPECT_EQ(value_of(*store, "b"), "none");
 }
 

@@ -1,4 +1,4 @@
-// The store as programs meet it: by URL, out of a module, in a program that does not link gRPC.
+// The store as programs use it: by URL, from a module, in a program that does not link gRPC.
 #include <gtest/gtest.h>
 #include <stdlib.h>  // NOLINT: setenv is POSIX's.
 

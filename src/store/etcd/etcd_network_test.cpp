@@ -1,4 +1,4 @@
-// What a slow or broken network must not do to an etcd store: a proxy delays or loses what is sent.
+// An etcd store on a slow or broken network: a proxy delays or drops messages.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -70,7 +70,8 @@ TEST_F(EtcdNetwork, ARequestThatIsLostIsMadeOnce) {
   }
 }
 
-// Neither the answer comes nor anybody who could be asked: the caller must not take it for refused.
+// Neither the answer arrives nor can the cluster be asked: the caller must not take the transaction
+// for refused.
 TEST_F(EtcdNetwork, ACommitThatNobodyCanBeAskedAboutIsUnknown) {
   const auto store = open_etcd_alone(far_url());
   network.swallow(Proxy::Way::to_client);
@@ -84,7 +85,7 @@ TEST_F(EtcdNetwork, ACommitThatNobodyCanBeAskedAboutIsUnknown) {
   EXPECT_EQ(entries(*open_etcd_alone(near_url())).size(), 1U) << "it was made";
 }
 
-// Transactions that were made together, too; each has a revision of its own.
+// The same for transactions in one batch; each has its own revision.
 TEST_F(EtcdNetwork, ABatchWhoseAnswerIsLostIsFoundAndNotMadeAgain) {
   constexpr std::size_t count = 200;
   const auto store = open_etcd_alone(far_url());
@@ -110,7 +111,7 @@ TEST_F(EtcdNetwork, ABatchWhoseAnswerIsLostIsFoundAndNotMadeAgain) {
   }
 }
 
-// Each is told that its fate is unknown, or that it was not made; none is told twice.
+// Each callback gets "unknown" or "not committed", and each is called once.
 TEST_F(EtcdNetwork, ABatchThatNobodyCanBeAskedAboutIsUnknown) {
   constexpr std::size_t count = 100;
   const auto store = open_etcd_alone(far_url());
@@ -139,8 +140,8 @@ TEST_F(EtcdNetwork, ABatchThatNobodyCanBeAskedAboutIsUnknown) {
 
 // --- the stream of changes
 
-// Others write while the stream is asked for and is not there yet. The delay makes that time long
-// enough for many writes.
+// Other clients write while the stream is being opened. The delay makes that period long enough for
+// many writes.
 TEST_F(EtcdNetwork, AWatchMissesNothingThatIsWrittenWhileItsStreamOpens) {
   constexpr std::size_t count = 300;
   const auto near = open_etcd_alone(near_url());
@@ -159,7 +160,7 @@ TEST_F(EtcdNetwork, AWatchMissesNothingThatIsWrittenWhileItsStreamOpens) {
   for (std::size_t i = 0; i < count; ++i) {
     watch_then_write("key/" + std::to_string(i), [&] { ++told; });
   }
-  // Notices come in the order of changes: after that of a later change, those of all others.
+  // Notices come in the order of changes: after that of a later change, all others have come.
   std::atomic<bool> live = false;
   while (!live.load()) watch_then_write("last", [&] { live.store(true); });
   EXPECT_EQ(told.load(), count);
@@ -168,7 +169,8 @@ TEST_F(EtcdNetwork, AWatchMissesNothingThatIsWrittenWhileItsStreamOpens) {
 
 // --- leases
 
-// The server counts from when it got the renewal, and its answer may have been on its way for long.
+// The server counts from when it received the renewal, and its answer may have been under way for
+// long.
 TEST_F(EtcdNetwork, ARenewalCountsFromWhenItWasSent) {
   constexpr auto delay = 30ms;
   const auto store = open_etcd_alone(far_url());

@@ -1,4 +1,4 @@
-// Revisions of what only removes: between two heads, and not too far behind the first.
+// Revisions of removals: between two heads, and not too far behind the first.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -6,11 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "rpc.pb.h"
 #include "store/conformance.hpp"
 #include "store/etcd/etcd_store.hpp"
 #include "store/etcd/numbers.hpp"
-#include "store/etcd/plan.hpp"
 #include "tenure/space.hpp"
 #include "tests/kit/etcd.hpp"
 
@@ -21,7 +19,6 @@ using kit::Etcd;
 using kit::new_prefix;
 
 using conformance::txn;
-using Kind = Plan::Result::Kind;
 
 TEST(EtcdNumbers, RiseWithEtcdsAndStayBelowTheNextHead) {
   const Revision head{7 * apart};
@@ -49,7 +46,7 @@ TEST(EtcdNumbers, ARemovalMovesNoHeadAndIsNewerThanAllBefore) {
   EXPECT_GT(one->apply(txn({}, {Write::put("b", "")})).revision.value, put.value + apart - 1);
 }
 
-// Numbers follow the time, and pass 2^63 in 2038, or when one client's clock is ahead.
+// Numbers follow the time, and pass 2^63 in 2038, or if one client's clock is ahead.
 TEST(EtcdNumbers, TokensAboveTwoToThe63rdWorkInEveryCall) {
   const std::string url = Etcd::instance().url(new_prefix());
   const Path book = Path::of("book");
@@ -70,46 +67,6 @@ TEST(EtcdNumbers, TokensAboveTwoToThe63rdWorkInEveryCall) {
   EXPECT_TRUE(two.evict_now(hold.token()));
   EXPECT_FALSE(hold.release());
   EXPECT_TRUE(two.try_lock(book).has_value());
-}
-
-// What etcd says to a removal, with a head that was put at its revision 1000.
-class EtcdRemoval : public ::testing::Test {
- protected:
-  void answer_head(pb::ResponseOp& op) const {
-    pb::KeyValue& kv = *op.mutable_response_range()->add_kvs();
-    kv.set_key(layout.head());
-    kv.set_value(head_value({.revision = head, .time = {}}));
-    kv.set_mod_revision(1000);
-  }
-  [[nodiscard]] Plan::Result refused_by(std::int64_t oldest, std::uint64_t last = 8 * apart) {
-    const Txn remove = txn({Guard::present("a")}, {Write::remove("a")});
-    const Plan plan{layout, memo, remove, nullptr};
-    EXPECT_TRUE(plan.only_removes());
-    Plan::Proposal proposal;
-    proposal.oldest = oldest;
-    proposal.last = last;
-    pb::TxnResponse response;
-    response.mutable_header()->set_revision(2000);
-    answer_head(*response.add_responses());
-    return plan.result(response, proposal, memo);
-  }
-
-  const Layout layout{"p"};
-  const Revision head{7 * apart};
-  Memo memo;
-};
-
-TEST_F(EtcdRemoval, IsNumberedWhereTheHeadIsOld) {
-  EXPECT_EQ(refused_by(1000).kind, Kind::aged);
-  EXPECT_EQ(refused_by(1500).kind, Kind::aged);
-}
-
-TEST_F(EtcdRemoval, IsNumberedWhereTheHeadIsAsFarAsItMayBe) {
-  EXPECT_EQ(refused_by(999, 7 * apart).kind, Kind::aged);
-}
-
-TEST_F(EtcdRemoval, IsRefusedByItsGuardWhereTheHeadIsYoung) {
-  EXPECT_EQ(refused_by(999).kind, Kind::refused);
 }
 
 }  // namespace

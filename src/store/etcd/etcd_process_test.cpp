@@ -56,7 +56,7 @@ TEST(EtcdProcesses, AStoppedClientFindsItsSessionLost) {
   EXPECT_EQ(client.hear(), "lost");
 }
 
-// Without a thread to renew it, a lease would end while its session believes in it.
+// Without a thread that renews it, a lease would expire while its session is trusted.
 TEST(EtcdProcesses, ASessionThatNoThreadCanRenewIsNotOpened) {
   const Etcd server;
   const Process client{[&](const Line& line) {

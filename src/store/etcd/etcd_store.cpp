@@ -8,7 +8,6 @@
 #include <tuple>
 #include <utility>
 
-#include "base/fork.hpp"
 #include "store/common/lease_renewer.hpp"
 #include "store/common/post_queue.hpp"
 #include "store/etcd/plan.hpp"
@@ -20,7 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::chrono::seconds min_ttl = 2s;  // etcd's own, as it is configured out of the box.
+constexpr std::chrono::seconds min_ttl = 2s;  // etcd's own default.
 constexpr std::chrono::seconds max_ttl = 24h;
 constexpr stores::LeaseRenewer::Timing timing{.earliest = 0.175, .latest = 0.225, .retry = 100ms};
 constexpr std::chrono::nanoseconds longest_try = 2s;
@@ -35,7 +34,7 @@ std::uint64_t random_number() {
 
 std::chrono::milliseconds renew(Executor& executor, const stores::Lease& lease) {
   const std::chrono::nanoseconds left{lease.trusted_until.load() - boot_ns()};
-  // A part of the time that is left: there are other endpoints to be asked.
+  // Only a part of the remaining time, so that other endpoints can be asked.
   const auto limit = std::chrono::ceil<std::chrono::milliseconds>(
       std::clamp<std::chrono::nanoseconds>(left / 3, 1ms, longest_try));
   return executor.client().keep_alive(lease_of(lease.session).value_or(0), executor.layout().head(),
@@ -51,14 +50,15 @@ class EtcdStore::HeldSession final : public Session {
   HeldSession(const HeldSession&) = delete;
   HeldSession& operator=(const HeldSession&) = delete;
 
-  // Entry and lease key go in one step; where that fails, the lease key goes with the lease.
+  // Removes entry and lease key in one transaction. If that fails, etcd removes the lease key with
+  // the lease.
   ~HeldSession() override {
     if (store_->forked()) return;
     try {
       const LeaseKey lease_key{.id = id(), .lease = 0};
       Txn txn;
       txn.writes.push_back(Write::remove(key()));
-      store_->parts_->posts->wait();
+      store_->wait_for_posts();
       std::ignore = store_->parts_->executor->apply(txn, &lease_key);
     } catch (...) {  // NOLINT(bugprone-empty-catch)
     }
@@ -66,14 +66,14 @@ class EtcdStore::HeldSession final : public Session {
     try {
       store_->parts_->executor->client().revoke(lease_of(id()).value_or(0));
     } catch (...) {  // NOLINT(bugprone-empty-catch)
-      // It ends by itself.
+      // The lease expires by itself.
     }
   }
 
   [[nodiscard]] const std::string& id() const noexcept override { return lease_->session; }
-  // Ids are never used again, so being there is being unchanged.
+  // Ids are never reused, so an entry that exists is unchanged.
   [[nodiscard]] Guard guard() const override { return Guard::present(key()); }
-  // A look at the clock first: who was stopped for long must not believe an old answer.
+  // Reads the clock first: a process that was stopped for long must not believe an old answer.
   [[nodiscard]] std::stop_token lost() const override {
     if (!store_->forked()) std::ignore = lease_->check();
     return lease_->lost.get_token();
@@ -85,13 +85,12 @@ class EtcdStore::HeldSession final : public Session {
   const std::shared_ptr<stores::Lease> lease_;
 };
 
-EtcdStore::EtcdStore(std::shared_ptr<Executor> executor)
-    : parts_(std::make_unique<Parts>()), generation_(base::fork_generation()) {
-  parts_->posts =
-      stores::PostQueue::of([executor](const Txn& txn) { return executor->apply(txn); });
-  parts_->thens = std::make_shared<stores::PostQueue>(
-      most_together,
-      [executor](std::span<stores::Posting> postings) { executor->apply_all(postings); });
+EtcdStore::EtcdStore(std::shared_ptr<Executor> executor) : parts_(std::make_unique<Parts>()) {
+  set_queues(
+      {.posted = stores::PostQueue::of([executor](const Txn& txn) { return executor->apply(txn); }),
+       .durable = std::make_shared<stores::PostQueue>(
+           most_together,
+           [executor](std::span<stores::Posting> postings) { executor->apply_all(postings); })});
   parts_->watches = std::make_shared<Watches>(executor);
   parts_->renewer = std::make_shared<stores::LeaseRenewer>(
       timing, [executor](const stores::Lease& lease) { return renew(*executor, lease); });
@@ -100,56 +99,20 @@ EtcdStore::EtcdStore(std::shared_ptr<Executor> executor)
 
 EtcdStore::~EtcdStore() {
   if (forked()) {
-    std::ignore = parts_.release();  // The parent's threads and connections: not ours to end.
+    std::ignore = parts_.release();  // They belong to the parent: threads and connections.
     return;
   }
   parts_->watches->stop();
-  parts_->posts->stop();
-  parts_->thens->stop();
+  stop_queues();
   parts_->renewer->stop();
 }
 
-bool EtcdStore::forked() const noexcept { return base::forked_since(generation_); }
-
-void EtcdStore::check_forked() const {
-  if (forked()) throw_forked();
-}
+void EtcdStore::throw_forked() const { throw_grpc_forked(); }
 
 Outcome EtcdStore::apply(const Txn& txn) {
   check_forked();
-  parts_->posts->wait();
+  wait_for_posts();
   return parts_->executor->apply(txn);
-}
-
-void EtcdStore::post(Txn txn, Posted done) noexcept {
-  // A copy: where queueing fails, `done` is still to be called.
-  const Posted failed = done;
-  try {
-    check_forked();
-    parts_->posts->post(std::move(txn), std::move(done));
-  } catch (...) {
-    if (failed) failed({}, std::current_exception());
-  }
-}
-
-void EtcdStore::apply_then(Txn txn, Posted done) noexcept {
-  const Posted failed = done;
-  try {
-    check_forked();
-    parts_->thens->post(std::move(txn), std::move(done));
-  } catch (...) {
-    if (failed) failed({}, std::current_exception());
-  }
-}
-
-// etcd syncs every commit.
-void EtcdStore::flush() {
-  check_forked();
-  parts_->posts->wait_until_told();
-  parts_->thens->wait_until_told();
-  for (stores::PostQueue* const queue : {parts_->posts.get(), parts_->thens.get()}) {
-    if (const std::exception_ptr error = queue->take_error()) std::rethrow_exception(error);
-  }
 }
 
 std::unique_ptr<Watch> EtcdStore::watch(WatchFor what, Notice notice) {
@@ -172,7 +135,7 @@ std::unique_ptr<Session> EtcdStore::open_session(const SessionOptions& options) 
   const LeaseKey lease_key{.id = session->id(), .lease = lease_of(session->id()).value_or(0)};
   Txn txn;
   txn.writes.push_back(Write::put(session->key(), stores::session_entry(options.label, now())));
-  parts_->posts->wait();
+  wait_for_posts();
   std::ignore = parts_->executor->apply(txn, &lease_key);
   return session;
 }

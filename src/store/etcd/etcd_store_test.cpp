@@ -19,7 +19,7 @@ conformance::StoreUnderTest make_etcd() {
   const std::string url = Etcd::instance().url(new_prefix());
   return {
       .open = [url] { return open_etcd_alone(url); },
-      // Its lease ends.
+      // Ends the lease.
       .kill =
           [url](Session& session) { Client{parse_address(url)}.revoke(*lease_of(session.id())); }};
 }
@@ -29,7 +29,8 @@ std::string last_of(Store& store, const Range& range) {
   return outcome.reads[0].empty() ? "none" : outcome.reads[0][0].key;
 }
 
-// Programs of another layout must not read what they would misunderstand; version 1 had none.
+// Programs of another layout version must not read what they would misunderstand; version 1 had no
+// version.
 TEST(EtcdStore, RefusesAnotherVersionOfTheLayout) {
   const std::string head = head_value({.revision = Revision{7}, .time = {}});
   EXPECT_EQ(parse_head(head).revision, Revision{7});
@@ -46,7 +47,7 @@ TEST(EtcdStore, RefusesAnotherVersionOfTheLayout) {
   }
 }
 
-// A read of the last entry begins at the last that the process knows of, which may be gone.
+// A read of the last entry begins at the last key that the process knows, which may be gone.
 TEST(EtcdStore, FindsTheLastOfARangeWhateverItRemembers) {
   const std::string url = Etcd::instance().url(new_prefix());
   const auto one = open_etcd_alone(url);
@@ -71,7 +72,7 @@ TEST(EtcdStore, FindsTheLastOfARangeWhateverItRemembers) {
   write(*other, Write::remove("line/1"));
   EXPECT_EQ(last_of(*one, range), "none");
   EXPECT_EQ(last_of(*other, range), "none");
-  // Its own appended key does not count where stamps do, and what is before the hint does.
+  // With `before`, its own appended key does not count, but entries before the hint do.
   write(*one, Write::put("line/6", std::string{}));
   write(*other, Write::append("line/7", ""));
   Range before = range.last();

@@ -1,4 +1,5 @@
-// executor.hpp: applies, one after the other or many at once: proposing, trying again, reading on.
+// executor.hpp: runs applies on etcd. For each apply it loops: a Proposer decides what to propose,
+// a Form builds the request and parses the answer, a RangeReader completes the reads.
 //
 // Thread safety: all of it.
 #pragma once
@@ -15,65 +16,52 @@
 #include "store/common/post_queue.hpp"
 #include "store/etcd/client.hpp"
 #include "store/etcd/clock.hpp"
+#include "store/etcd/key_cache.hpp"
 #include "store/etcd/layout.hpp"
-#include "store/etcd/memo.hpp"
+#include "store/etcd/proposer.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::etcd {
 
 struct LeaseKey;
-struct Position;
 
 class Executor {
  public:
-  // Makes the head where there is none. Throws StoreError.
+  // Puts the head if there is none. Throws StoreError.
   explicit Executor(Address address);
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
   ~Executor();
 
   [[nodiscard]] Outcome apply(const Txn& txn) { return apply(txn, nullptr); }
-  // In order, and as many as can be in one transaction of etcd's.
-  void apply_all(std::span<stores::Posting> postings);
-  // Puts or removes a session's lease key in the same step.
+  // Puts or removes the lease key of a session in the same transaction.
   [[nodiscard]] Outcome apply(const Txn& txn, const LeaseKey* lease_key);
+  // In order; as many as possible in one transaction of etcd's.
+  void apply_all(std::span<stores::Posting> postings);
 
-  // Whether the lease key is there, and at which revision of etcd's that was so.
+  // Whether the lease key of a session exists, and at which revision of etcd's.
   struct Life {
     bool alive = false;
     std::int64_t at = 0;
   };
   [[nodiscard]] Life read_lease_key(std::string_view id);
-  // Head and newest revision, and etcd's revisions of the head and of all this (numbers.hpp).
-  struct Where {
-    Revision head;
-    std::int64_t put_at = 0;
-    Revision newest;
+  // Head and tail, and etcd's revision at which they were read. Throws StoreError.
+  struct PositionNow {
+    Position position;
     std::int64_t by_etcd = 0;
   };
-  [[nodiscard]] Where where();
+  [[nodiscard]] PositionNow read_position();
 
-  // Somebody removed it.
-  void saw_gone(std::string_view key) { memo_.gone(key); }
+  // The watch stream reported that the key was removed.
+  void key_removed(std::string_view key) { caches_.keys.erase(key); }
 
   [[nodiscard]] Client& client() noexcept { return client_; }
   [[nodiscard]] Clock& clock() noexcept { return clock_; }
   [[nodiscard]] const Layout& layout() const noexcept { return layout_; }
-
-  // Of applies that write.
-  struct Counts {
-    std::uint64_t commits = 0;
-    std::uint64_t round_trips = 0;
-    std::uint64_t outrun = 0;           // Attempts that were repeated since others were faster,
-    std::uint64_t surprised = 0;        // or since a key was not as remembered.
-    std::uint64_t later_proposals = 0;  // Commits by a further proposal of the same request.
-    std::uint64_t proposals = 0;        // All of them.
-    std::uint64_t disturbed = 0;        // Attempts that took the head for their own.
-  };
-  [[nodiscard]] Counts counts() const noexcept;
+  [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
   // For tests: which of the reads a sole writer would leave out; nothing: it would rely on nothing.
   [[nodiscard]] std::optional<std::vector<bool>> knows(const std::vector<Range>& reads) {
-    const auto use = own_.use(reads);
+    const auto use = sole_writer_.use(reads);
     return use ? std::optional{use->empty} : std::nullopt;
   }
 
@@ -81,36 +69,29 @@ class Executor {
   class Attempt;
   bool apply_together(std::span<stores::Posting> postings);
   void make_head();
-  // Moves the head behind `last`, so that what was proposed up to there is made by now or never
-  // will be. Returns etcd's revision of such a head.
+  // Moves the head behind `last`: transactions proposed up to there have committed by then, or
+  // never will. Returns etcd's revision of such a head.
   [[nodiscard]] std::int64_t pass(std::uint64_t last);
-  // As they were at a revision of etcd's at which one of both was put.
+  // At a revision of etcd's at which the head or the tail was put.
   [[nodiscard]] Position position_at(std::int64_t by_etcd);
-  // Transactions proposed up to `last` may still commit: the next apply of this process first makes
-  // sure that they can not.
-  void leave_open(std::uint64_t last) noexcept;
-  void close_open();
-  // As of when it was asked: an answer may have been on its way for long.
+  // Transactions proposed up to `last` may still commit: the next apply of this process first
+  // passes them.
+  void leave_unresolved(std::uint64_t last) noexcept;
+  void pass_unresolved();
+  // `asked_ns`: when the request was sent. Its answer may have been on its way for long.
   void see(std::int64_t by_etcd, std::int64_t asked_ns) noexcept;
+  [[nodiscard]] Proposer::Seen seen() const noexcept;
 
   Client client_;
   const Layout layout_;
   Clock clock_;
-  Memo memo_;
-  SoleWriter own_;
-  std::atomic<std::uint64_t> commits_{0};
-  std::atomic<std::uint64_t> round_trips_{0};
-  std::atomic<std::uint64_t> outrun_{0};
-  std::atomic<std::uint64_t> surprised_{0};
-  std::atomic<std::uint64_t> later_{0};
-  std::atomic<std::uint64_t> proposed_{0};
-  std::atomic<std::uint64_t> disturbed_{0};
-  std::atomic<std::uint64_t> round_trip_us_{500};
-  std::atomic<int> race_{0};              // Positive: others put at the same time, or did lately.
-  std::atomic<unsigned> reach_{8};        // By how many heads others get ahead in a round trip.
-  std::atomic<std::int64_t> by_etcd_{0};  // etcd's newest revision that was seen,
-  std::atomic<std::int64_t> seen_ns_{0};  // and since when it is known.
-  std::atomic<std::uint64_t> open_{0};    // Zero: nothing is.
+  Caches caches_;
+  SoleWriter sole_writer_;
+  Contention contention_;
+  Counts counts_;
+  std::atomic<std::int64_t> by_etcd_{0};      // etcd's newest revision that was seen,
+  std::atomic<std::int64_t> seen_ns_{0};      // and when the request was sent that showed it.
+  std::atomic<std::uint64_t> unresolved_{0};  // Zero: none.
 };
 
 }  // namespace tenure::etcd

@@ -1,26 +1,35 @@
-// The head of a store: where it is, how it is passed, and what was seen of it.
+// The head of a store: reading it, putting the first one, and moving it past lost requests.
 #include <algorithm>
 #include <tuple>
 
 #include "store/etcd/executor.hpp"
+#include "store/etcd/form.hpp"
 #include "store/etcd/numbers.hpp"
-#include "store/etcd/plan.hpp"
+#include "store/etcd/requests.hpp"
 
 namespace tenure::etcd {
+namespace {
 
-Executor::Where Executor::where() {
-  pb::RangeRequest request;
-  request.set_key(layout_.head());
-  request.set_range_end(layout_.tail_end());
+// No cluster makes `max_age` revisions in this time.
+constexpr std::int64_t longest_unseen_ns = 500'000'000;
+
+}  // namespace
+
+Executor::PositionNow Executor::read_position() {
   pb::RangeResponse response;
   const std::int64_t asked = boot_ns();
+  client_.range(position_request(layout_), response);
+  const std::int64_t by_etcd = response.header().revision();
+  see(by_etcd, asked);
+  return {.position = parse_position(layout_, response).value_or(Position{}), .by_etcd = by_etcd};
+}
+
+Position Executor::position_at(std::int64_t by_etcd) {
+  pb::RangeRequest request = position_request(layout_);
+  request.set_revision(by_etcd);
+  pb::RangeResponse response;
   client_.range(request, response);
-  see(response.header().revision(), asked);
-  const Position position = parse_position(layout_, response).value_or(Position{});
-  return {.head = position.head.revision,
-          .put_at = position.put_at,
-          .newest = position.newest,
-          .by_etcd = response.header().revision()};
+  return parse_position(layout_, response).value_or(Position{});
 }
 
 // NOLINTNEXTLINE(bugprone-easily-swappable-parameters)
@@ -31,67 +40,42 @@ void Executor::see(std::int64_t by_etcd, std::int64_t asked_ns) noexcept {
   if (old <= by_etcd) seen_ns_.store(asked_ns, std::memory_order_relaxed);
 }
 
+Proposer::Seen Executor::seen() const noexcept {
+  return {.newest = by_etcd_.load(), .recently = boot_ns() - seen_ns_.load() < longest_unseen_ns};
+}
+
 void Executor::make_head() {
-  pb::TxnRequest request;
-  pb::Compare* const absent = request.add_compare();
-  absent->set_target(pb::Compare::CREATE);
-  absent->set_result(pb::Compare::EQUAL);
-  absent->set_key(layout_.head());
-  absent->set_create_revision(0);
-  pb::PutRequest* const put = request.add_success()->mutable_request_put();
-  put->set_key(layout_.head());
-  put->set_value(head_value({.revision = Revision{clock_.propose()}, .time = clock_.now()}));
+  const Head head{.revision = Revision{clock_.propose()}, .time = clock_.now()};
   pb::TxnResponse response;
-  client_.txn(request, response, false);  // Twice is as good as once.
+  // Not a change for the client: a second attempt does no harm.
+  client_.txn(MakeHeadForm::build(layout_, head), response, false);
 }
 
 std::int64_t Executor::pass(std::uint64_t last) {
-  own_.forget();
+  sole_writer_.forget();
   for (;;) {
-    const Revision beyond{std::max(clock_.propose(), (last / apart + 1) * apart)};
-    pb::TxnRequest request;
-    pb::Compare* const behind = request.add_compare();
-    behind->set_target(pb::Compare::VALUE);
-    behind->set_result(pb::Compare::LESS);
-    behind->set_key(layout_.head());
-    behind->set_value(stamp(beyond));
-    pb::PutRequest* const put = request.add_success()->mutable_request_put();
-    put->set_key(layout_.head());
-    put->set_value(head_value({.revision = beyond, .time = clock_.unique_time()}));
-    request.add_failure()->mutable_request_range()->set_key(layout_.head());
+    const Head beyond{.revision = Revision{std::max(clock_.propose(), (last / apart + 1) * apart)},
+                      .time = clock_.unique_time()};
     pb::TxnResponse response;
-    client_.txn(request, response, false);  // Twice is as good as once.
-    if (response.succeeded()) {
-      clock_.see(beyond);
-      return response.header().revision();
-    }
-    const pb::RangeResponse& found = response.responses(0).response_range();
-    if (!found.kvs().empty()) return found.kvs(0).mod_revision();  // Others have passed it.
+    // Not a change for the client: a second attempt does no harm.
+    client_.txn(PassHeadForm::build(layout_, beyond), response, false);
+    if (response.succeeded()) clock_.see(beyond.revision);
+    if (const auto put_at = PassHeadForm::parse(response)) return *put_at;
     make_head();
   }
 }
 
-Position Executor::position_at(std::int64_t by_etcd) {
-  pb::RangeRequest request;
-  request.set_key(layout_.head());
-  request.set_range_end(layout_.tail_end());
-  request.set_revision(by_etcd);
-  pb::RangeResponse response;
-  client_.range(request, response);
-  return parse_position(layout_, response).value_or(Position{});
-}
-
-void Executor::leave_open(std::uint64_t last) noexcept {
-  std::uint64_t old = open_.load();
-  while (old < last && !open_.compare_exchange_weak(old, last)) {
+void Executor::leave_unresolved(std::uint64_t last) noexcept {
+  std::uint64_t old = unresolved_.load();
+  while (old < last && !unresolved_.compare_exchange_weak(old, last)) {
   }
 }
 
-void Executor::close_open() {
-  std::uint64_t last = open_.load();
+void Executor::pass_unresolved() {
+  std::uint64_t last = unresolved_.load();
   if (last == 0) return;
   std::ignore = pass(last);
-  open_.compare_exchange_strong(last, 0);
+  unresolved_.compare_exchange_strong(last, 0);
 }
 
 Executor::Life Executor::read_lease_key(std::string_view id) {
@@ -101,16 +85,6 @@ Executor::Life Executor::read_lease_key(std::string_view id) {
   pb::RangeResponse response;
   client_.range(request, response);
   return {.alive = !response.kvs().empty(), .at = response.header().revision()};
-}
-
-Executor::Counts Executor::counts() const noexcept {
-  return {.commits = commits_.load(),
-          .round_trips = round_trips_.load(),
-          .outrun = outrun_.load(),
-          .surprised = surprised_.load(),
-          .later_proposals = later_.load(),
-          .proposals = proposed_.load(),
-          .disturbed = disturbed_.load()};
 }
 
 }  // namespace tenure::etcd

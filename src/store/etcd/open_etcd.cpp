@@ -1,4 +1,4 @@
-// Opening, and what `tenure doctor` says of a store.
+// Opening a store, and its facts for `tenure doctor`.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -16,13 +16,14 @@
 namespace tenure::etcd {
 namespace {
 
-// The stores of this process, by URL. Two would be right too, but pay for two connections.
+// The stores of this process, by URL. Two stores of one URL would be correct, but would have two
+// connections.
 struct Registry {
   base::Mutex mutex;
   std::map<std::string, std::weak_ptr<EtcdStore>, std::less<>> stores TENURE_GUARDED_BY(mutex);
 
   static Registry& instance() {
-    static auto* const registry = new Registry;  // A store may outlive every static.
+    static auto* const registry = new Registry;  // A store may outlive every static object.
     return *registry;
   }
 };
@@ -33,12 +34,12 @@ void check_not_forked_in_use() {
   static std::atomic<std::uint64_t> used_in = never;
   const std::uint64_t now = base::fork_generation();
   std::uint64_t before = never;
-  if (!used_in.compare_exchange_strong(before, now) && before != now) throw_forked();
+  if (!used_in.compare_exchange_strong(before, now) && before != now) throw_grpc_forked();
 }
 
 }  // namespace
 
-void throw_forked() {
+void throw_grpc_forked() {
   throw Error(
       "etcd can't be used in this process: it was forked after its parent had opened an etcd: "
       "space, and gRPC does not support that. Fork before the first etcd: space is opened, or "
@@ -47,8 +48,8 @@ void throw_forked() {
 
 std::shared_ptr<EtcdStore> open_etcd_alone(std::string_view url) {
   check_not_forked_in_use();
-  // On another thread: gRPC starts threads of its own, which inherit its signal mask. The caller
-  // waits up to `timeout` for a connection, and must not block the program's signals meanwhile.
+  // On another thread: gRPC starts threads, which inherit the signal mask. The caller may wait up
+  // to `timeout` for a connection, and must not block the program's signals meanwhile.
   std::shared_ptr<Executor> executor;
   std::exception_ptr error;
   stores::quiet_thread([&] {
@@ -63,7 +64,8 @@ std::shared_ptr<EtcdStore> open_etcd_alone(std::string_view url) {
 }
 
 std::shared_ptr<Store> open_etcd(std::string_view url) {
-  check_not_forked_in_use();  // Before the mutex, which a thread of the parent may have held.
+  // Before locking the mutex, which a thread of the parent may have held.
+  check_not_forked_in_use();
   Registry& registry = Registry::instance();
   const base::Mutex::Scoped lock{registry.mutex};
   if (const auto at = registry.stores.find(url); at != registry.stores.end()) {

@@ -1,4 +1,4 @@
-// The stream of changes that Watches live by.
+// The stream of changes that feeds Watches.
 #include <algorithm>
 #include <chrono>
 #include <random>
@@ -41,42 +41,43 @@ void Watches::read_stream() {
   }
 }
 
-// The head is read when the stream has begun: what is newer than the head will be told.
+// Reads the head after the stream has begun: changes newer than the head will arrive on the stream.
 bool Watches::begin() {
   const Layout& layout = executor_->layout();
   if (!changes_.open(executor_->client(), layout.head(), layout.end())) return false;
-  Executor::Where where;
+  Executor::PositionNow now;
   try {
-    where = executor_->where();
+    now = executor_->read_position();
   } catch (...) {
     return false;
   }
   const Lock lock{table_.mutex};
-  if (where.newest != newest_ || floor_ == Revision{}) {
+  const Position& position = now.position;
+  if (position.newest != newest_ || floor_ == Revision{}) {
     recent_.clear();
-    floor_ = where.newest;
-    newest_ = where.newest;
+    floor_ = position.newest;
+    newest_ = position.newest;
   }
   live_ = true;
-  head_ = where.head;
-  head_put_at_ = where.put_at;
-  since_ = where.by_etcd;
+  head_ = position.head.revision;
+  head_put_at_ = position.put_at;
+  since_ = now.by_etcd;
   table_.due_if([this](const WatchFor& what) TENURE_REQUIRES(table_.mutex) { return due(what); });
   for (const std::string& session : table_.sessions()) ask_about(session);
   work_.notify_one();
   return true;
 }
 
-// Of what moved no head: what only removes.
+// The revision of a removal, which moves no head.
 Revision Watches::revision_of(std::int64_t by_etcd) {
-  if (by_etcd < head_put_at_) return floor_;  // Before the stream was judged to have begun.
+  if (by_etcd < head_put_at_) return floor_;  // Before the beginning of the stream.
   if (is_exact(head_put_at_, by_etcd)) return revision_at(head_, head_put_at_, by_etcd);
-  // It has no number of its own. Newer than all; and who asks later must look.
+  // It has no number of its own. It counts as newer than everything, and later watches must read.
   floor_ = std::max(floor_, Revision{head_.value + apart});
   return this_apply;
 }
 
-// All events of one of etcd's revisions are in one response.
+// All events of one revision of etcd's are in one response.
 void Watches::take(const pb::WatchResponse& response) {
   const Lock lock{table_.mutex};
   const auto& events = response.events();
@@ -88,7 +89,7 @@ void Watches::take(const pb::WatchResponse& response) {
   work_.notify_one();
 }
 
-// The head's event says which revision of ours it is.
+// The event of the head says which revision of ours it is.
 void Watches::take_step(std::span<const pb::Event* const> events, std::int64_t number) {
   const Layout& layout = executor_->layout();
   const std::string head = layout.head();
@@ -104,7 +105,7 @@ void Watches::take_step(std::span<const pb::Event* const> events, std::int64_t n
     try {
       put = parse_head(kv.value());
     } catch (const StoreError&) {
-      continue;  // No program of this version wrote it; the next apply says so to its caller.
+      continue;  // Not written by this version; the next apply reports it to its caller.
     }
     moved = true;
     revision = put.revision;
@@ -118,7 +119,7 @@ void Watches::take_step(std::span<const pb::Event* const> events, std::int64_t n
   if (!moved && removed) revision = revision_of(number);
   for (const pb::Event* const event : events) {
     if (const auto key = layout.entry_at(event->kv().key())) {
-      if (event->type() == pb::Event::DELETE) executor_->saw_gone(*key);
+      if (event->type() == pb::Event::DELETE) executor_->key_removed(*key);
       changed(revision, *key);
     }
     const auto session = layout.lease_key_at(event->kv().key());

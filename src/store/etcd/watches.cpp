@@ -66,7 +66,7 @@ bool Watches::alive(std::string_view session) {
 }
 
 void Watches::died(const std::string& session) {
-  if (dead_.size() >= max_sessions) {  // Then all are asked about anew.
+  if (dead_.size() >= max_sessions) {  // Asks about all sessions again.
     dead_.clear();
     seen_.clear();
   }
@@ -79,7 +79,7 @@ void Watches::died(const std::string& session) {
 
 void Watches::start() {
   if (stopping_) return;
-  // Each on its own: the last attempt may have got one thread and not the other.
+  // Each thread by itself: an earlier call may have started only one of them.
   service_.start([self = shared_from_this()] { self->serve(); });
   stream_.start([self = shared_from_this()] { self->read_stream(); });
 }

@@ -1,16 +1,16 @@
-// watches.hpp: the stream of changes that tells the watches of a process, and the thread that calls
-// their notices. The watches themselves are in a WatchTable.
+// watches.hpp: reads the stream of changes for all watches of a process, and runs the thread that
+// calls notices. The watches themselves are in a WatchTable.
 //
-// One stream for everything, and not one an armed watch: etcd tells a watch that begins in the past
-// of changes only at its next tick of 100 ms. What the stream told lately is remembered, so that a
-// watch whose `after` lies in that time is judged at once.
+// There is one stream for everything, not one per watch: etcd reports changes to a watch that
+// begins in the past only at its next tick of 100 ms. Recent changes are remembered, so that a
+// watch whose `after` is among them is judged at once.
 //
 // Invariants
-//   1. While live_, every change after floor_ is in recent_, or will come.
+//   1. While live_, every change after floor_ is in recent_, or will arrive.
 //   2. A watch whose `after` is before floor_ is due: it may have missed something.
-//   3. A stream that ends makes nothing due; the next one does, if anything was written in between.
-//      As long as none can be had, all watches are due now and then: who is told reads, and learns
-//      what is wrong.
+//   3. When a stream ends, nothing becomes due. When the next one begins, watches are due if
+//      anything was written in between. As long as no stream can be opened, all watches become due
+//      from time to time: their owners then read, and get the error.
 //
 // Thread safety: all of it. Notices are called and destroyed with the mutex free.
 #pragma once
@@ -43,7 +43,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
   // `keep` lives as long as the handle.
   [[nodiscard]] std::unique_ptr<Watch> add(WatchFor what, Store::Notice notice,
                                            std::shared_ptr<Store> keep);
-  // Asks the server, but for a session that is known to be dead.
+  // Asks the server, unless the session is known to be dead.
   [[nodiscard]] bool alive(std::string_view session);
   // May be called by a notice.
   void stop();
@@ -61,12 +61,12 @@ class Watches : public std::enable_shared_from_this<Watches> {
   [[nodiscard]] bool due(const WatchFor& what) const TENURE_REQUIRES(table_.mutex);
   void ask_about(const std::string& session) TENURE_REQUIRES(table_.mutex);
 
-  // The service thread.
+  // On the service thread.
   void serve();
   void look_at_session() TENURE_REQUIRES(table_.mutex);
   void nap() TENURE_REQUIRES(table_.mutex);
 
-  // The stream's.
+  // On the thread of the stream.
   void read_stream();
   [[nodiscard]] bool begin();
   void take(const pb::WatchResponse& response);
@@ -80,19 +80,19 @@ class Watches : public std::enable_shared_from_this<Watches> {
   Client::Changes changes_;
 
   stores::WatchTable table_;
-  std::condition_variable_any work_;  // For the service thread.
+  std::condition_variable_any work_;  // Wakes the service thread.
   std::condition_variable_any stopped_;
   std::deque<std::string> questions_ TENURE_GUARDED_BY(table_.mutex);  // Sessions to ask about.
 
   bool live_ TENURE_GUARDED_BY(table_.mutex) = false;
   Revision floor_ TENURE_GUARDED_BY(table_.mutex);
-  Revision newest_ TENURE_GUARDED_BY(table_.mutex);  // That the stream told of.
-  Revision head_ TENURE_GUARDED_BY(table_.mutex);    // The newest, and etcd's revision of it.
+  Revision newest_ TENURE_GUARDED_BY(table_.mutex);  // Of those that the stream reported.
+  Revision head_ TENURE_GUARDED_BY(table_.mutex);    // The newest head, and etcd's revision of it.
   std::int64_t head_put_at_ TENURE_GUARDED_BY(table_.mutex) = 0;
-  // etcd's revision: deaths after it are told.
+  // etcd's revision; deaths after it are reported by the stream.
   std::int64_t since_ TENURE_GUARDED_BY(table_.mutex) = 0;
   std::deque<Change> recent_ TENURE_GUARDED_BY(table_.mutex);
-  // When a session was last seen alive, in etcd's revisions; and the dead, for good.
+  // When a session was last seen alive, in etcd's revisions; and sessions that are dead for good.
   std::unordered_map<std::string, std::int64_t> seen_ TENURE_GUARDED_BY(table_.mutex);
   std::unordered_set<std::string> dead_ TENURE_GUARDED_BY(table_.mutex);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "store/common/post_queue.hpp"
+#include "store/common/queued_store.hpp"
 #include "store/memory/state.hpp"
 
 namespace tenure {
@@ -45,10 +46,10 @@ class MemoryStore::OneSession final : public Session {
 
 MemoryStore::MemoryStore(Clock clock)
     : state_(std::make_shared<State>(clock)),
-      thens_(
+      durable_queue_(
           stores::PostQueue::of([state = state_](const Txn& txn) { return state->apply(txn); })) {}
 MemoryStore::~MemoryStore() {
-  thens_->stop();
+  durable_queue_->stop();
   state_->stop();
 }
 
@@ -57,18 +58,14 @@ Outcome MemoryStore::apply(const Txn& txn) { return state_->apply(txn); }
 void MemoryStore::post(Txn txn, Posted done) noexcept { state_->post(std::move(txn), done); }
 
 void MemoryStore::apply_then(Txn txn, Posted done) noexcept {
-  const Posted failed = done;
-  try {
-    thens_->post(std::move(txn), std::move(done));
-  } catch (...) {
-    if (failed) failed({}, std::current_exception());
-  }
+  stores::queue_or_fail(std::move(done),
+                        [&](Posted own) { durable_queue_->post(std::move(txn), std::move(own)); });
 }
 
 void MemoryStore::flush() {
-  thens_->wait_until_told();
+  durable_queue_->wait_until_told();
   Store::flush();
-  if (const std::exception_ptr error = thens_->take_error()) std::rethrow_exception(error);
+  if (const std::exception_ptr error = durable_queue_->take_error()) std::rethrow_exception(error);
 }
 
 std::unique_ptr<Watch> MemoryStore::watch(WatchFor what, Notice notice) {
@@ -87,9 +84,9 @@ std::vector<Store::Fact> MemoryStore::facts() { return state_->facts(); }
 void MemoryStore::advance(std::chrono::nanoseconds by) { state_->advance(by); }
 void MemoryStore::settle() {
   do {
-    thens_->wait_until_told();
+    durable_queue_->wait_until_told();
     state_->settle();
-  } while (!thens_->idle());
+  } while (!durable_queue_->idle());
 }
 void MemoryStore::kill_session(std::string_view id) { state_->kill(id, true); }
 void MemoryStore::lose_session(std::string_view id) { state_->ring(state_->kill(id, false)); }

@@ -71,7 +71,7 @@ TEST(StoreUrl, NamesAMemoryStore) {
   const auto first = store("memory:");
   const auto second = store("memory:");
   first->apply(put("a"));
-  EXPECT_EQ(value_of(*second, "a"), "none");  // Each is a new one.
+  EXPECT_EQ(value_of(*second, "a"), "none");  // Each is a new store.
 }
 
 TEST(StoreUrl, SaysWhatThereIs) {
@@ -134,7 +134,7 @@ TEST_F(MemoryStoreTest, OneAdvanceReachesAllThatIsDue) {
   EXPECT_EQ(told, 3);
 }
 
-// settle() looks for what is due by itself, and would hide that the thread was not woken.
+// settle() itself looks for watches that are due, and would hide that the thread was not woken.
 TEST_F(MemoryStoreTest, WhatBecomesDueWakesTheThread) {
   const auto session = store.open_session({});
   WatchFor death;
@@ -160,7 +160,7 @@ TEST_F(MemoryStoreTest, WhatBecomesDueWakesTheThread) {
   dead.wait();
 }
 
-// --- watches are precise here, so a simulation is not disturbed
+// --- a watch of one key fires only for that key, so that simulations are repeatable
 
 TEST_F(MemoryStoreTest, AWatchFiresForItsOwnKeysOnly) {
   const Revision before = store.apply(put("b")).revision;
@@ -206,7 +206,7 @@ TEST_F(MemoryStoreTest, AKilledSessionIsToldNothing) {
   EXPECT_FALSE(store.alive(id));
   EXPECT_THROW(store.kill_session(id), BadRequest);
   const Guard guard = session->guard();
-  session.reset();  // The dead do not clean up.
+  session.reset();  // A dead session removes nothing.
   EXPECT_TRUE(store.apply(txn({guard}, {})).committed);
 }
 
@@ -219,7 +219,8 @@ TEST_F(MemoryStoreTest, ALostSessionIsToldOnAThreadOfItsOwn) {
   const auto watch = store.watch(what, [&] { noticed = std::this_thread::get_id(); });
   std::atomic<std::thread::id> lost;
   const std::stop_callback on_lost{session->lost(), [&] {
-                                     EXPECT_FALSE(store.alive(id));  // May use the store,
+                                     // The callback may use the store,
+                                     EXPECT_FALSE(store.alive(id));
                                      EXPECT_THROW(store.settle(), BadRequest);
                                      lost = std::this_thread::get_id();
                                    }};

@@ -11,11 +11,11 @@
 namespace tenure {
 namespace {
 
-// Steady clocks stand still while the machine sleeps and the store's does not, so a thread that
-// waits for a moment looks at least this often.
+// Steady clocks stop while the machine sleeps, but the store's clock does not. So a thread that
+// waits for a moment wakes at least this often.
 constexpr std::chrono::nanoseconds longest_nap = std::chrono::seconds{1};
 
-// Whose thread this is, if a store's.
+// The store whose service thread this is; null: of none.
 thread_local const void* serves = nullptr;
 thread_local const void* rings_for = nullptr;
 
@@ -80,7 +80,7 @@ void MemoryStore::State::tell(std::vector<Made> made) {
   for (const Made& one : made) {
     if (one.done) one.done(one.result.outcome, one.result.error);
   }
-  made.clear();  // What the callbacks hold goes with the mutex free.
+  made.clear();  // Destroys the callbacks with the mutex free.
   const Lock lock{mutex_};
   telling_ -= count;
   idle_.notify_all();
@@ -148,15 +148,15 @@ std::shared_ptr<MemoryStore::State::Watcher> MemoryStore::State::watch(WatchFor 
     watcher->number = ++last_watch_;
     armed_.emplace(watcher->number, watcher);
   }
-  work_.notify_one();  // For an `until` of its own, too: it may be the first to come.
+  work_.notify_one();  // Also for its `until`, which may be the earliest.
   return watcher;
 }
 
 void MemoryStore::State::unwatch(const std::shared_ptr<Watcher>& watcher) noexcept {
-  Notice dropped;  // Goes when the mutex is free.
+  Notice dropped;  // Destroyed when the mutex is free.
   const Lock lock{mutex_};
   if (running_ == watcher) {
-    // The service thread has the notice, and drops it before it lets go of `running_`.
+    // The service thread owns the notice, and destroys it before it resets `running_`.
     while (serves != this && running_ == watcher) idle_.wait(mutex_);
     return;
   }
@@ -228,7 +228,7 @@ void MemoryStore::State::ring(std::shared_ptr<Life> life) {
     const Lock inner{state->mutex_};
     --state->ringing_;
     state->idle_.notify_all();
-  }}.detach();  // stop() waits for it by the count.
+  }}.detach();  // stop() waits for it by count.
   ++ringing_;
 }
 
@@ -361,7 +361,7 @@ void MemoryStore::State::hold_notices(bool hold) {
 
 void MemoryStore::State::set_hook(std::function<void(const Txn&)> hook) {
   const Lock lock{mutex_};
-  hook_.swap(hook);  // The old one goes when the mutex is free.
+  hook_.swap(hook);  // The old one is destroyed when the mutex is free.
 }
 
 std::vector<Store::Fact> MemoryStore::State::facts() {

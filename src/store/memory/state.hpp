@@ -1,16 +1,16 @@
-// state.hpp: what a memory store, its watches, its sessions and its threads share.
+// state.hpp: the state that a memory store, its watches, its sessions and its threads share.
 //
-// A watch is in one place at a time:
+// A watch is in one of these at a time:
 //
-//   armed_ --- something it waits for ---> due_ --- service thread ---> running_ ---> nowhere
-//     '------------ destroyed ---------------'-----> nowhere
+//   armed_ --- something it waits for ---> due_ --- service thread ---> running_ ---> gone
+//     '------------ destroyed ---------------'-----> gone
 //
 // Invariants
-//   1. Hooks, notices and `done`s are called, and destroyed, with the mutex free.
-//   2. An apply makes what is in posted_ first, in order, without letting go of the mutex.
+//   1. Hooks, notices and callbacks are called and destroyed with the mutex free.
+//   2. An apply first makes everything in posted_, in order, without unlocking the mutex.
 //
-// Thread safety: all of it, but for stop(), which is the store's destructor's. The threads share
-// ownership, so the state outlives a store that is destroyed by a notice of its own.
+// Thread safety: all of it, except stop(), which only the destructor of the store calls. The
+// threads share ownership, so the state outlives a store that is destroyed by one of its notices.
 #pragma once
 
 #include <chrono>
@@ -40,7 +40,7 @@ struct MemoryStore::State : std::enable_shared_from_this<State> {
   struct Watcher {
     WatchFor what;
     Notice notice;
-    std::uint64_t number = 0;  // In armed_.
+    std::uint64_t number = 0;  // Key in armed_.
   };
   struct Life {
     bool ended = false;
@@ -57,7 +57,7 @@ struct MemoryStore::State : std::enable_shared_from_this<State> {
   std::pair<std::string, std::shared_ptr<Life>> open(const SessionOptions& options);
   void end(const std::string& id, Life& life);
   bool alive(std::string_view id);
-  // Returns the session that was alive; throws BadRequest when there is none.
+  // Returns the session; throws BadRequest if no such session is alive.
   std::shared_ptr<Life> kill(std::string_view id, bool ended);
   void ring(std::shared_ptr<Life> life);
 
@@ -93,7 +93,7 @@ struct MemoryStore::State : std::enable_shared_from_this<State> {
 
   Instant time() const TENURE_REQUIRES(mutex_);
   bool is_due(const WatchFor& what, Revision after) const TENURE_REQUIRES(mutex_);
-  // Moves to due_ what waits for something that holds by now. Changes up to `after` are known.
+  // Moves watches that are due to due_. Changes up to `after` were checked before.
   void collect(Revision after) TENURE_REQUIRES(mutex_);
 
   void start() TENURE_REQUIRES(mutex_);
@@ -106,8 +106,8 @@ struct MemoryStore::State : std::enable_shared_from_this<State> {
   const Instant base_;  // What the clock showed when CLOCK_BOOTTIME was 0; the start, if virtual.
 
   base::Mutex mutex_;
-  std::condition_variable_any work_;  // For the service thread: something may be there to do.
-  std::condition_variable_any idle_;  // For all others: something was done.
+  std::condition_variable_any work_;  // Wakes the service thread.
+  std::condition_variable_any idle_;  // Wakes all others: something was done.
   memory::Table table_ TENURE_GUARDED_BY(mutex_){remembered_changes};
   std::chrono::nanoseconds advanced_ TENURE_GUARDED_BY(mutex_){0};
   std::deque<Waiting> posted_ TENURE_GUARDED_BY(mutex_);
@@ -119,8 +119,8 @@ struct MemoryStore::State : std::enable_shared_from_this<State> {
   std::function<void(const Txn&)> hook_ TENURE_GUARDED_BY(mutex_);
   std::uint64_t last_watch_ TENURE_GUARDED_BY(mutex_) = 0;
   std::uint64_t last_session_ TENURE_GUARDED_BY(mutex_) = 0;
-  std::size_t telling_ TENURE_GUARDED_BY(mutex_) = 0;  // Posts made, but their `done` has not run.
-  std::size_t ringing_ TENURE_GUARDED_BY(mutex_) = 0;  // Threads that fire a lost().
+  std::size_t telling_ TENURE_GUARDED_BY(mutex_) = 0;  // Posts whose callback has not run yet.
+  std::size_t ringing_ TENURE_GUARDED_BY(mutex_) = 0;  // Threads that fire lost().
   bool held_ TENURE_GUARDED_BY(mutex_) = false;
   bool stopping_ TENURE_GUARDED_BY(mutex_) = false;
   std::thread service_ TENURE_GUARDED_BY(mutex_);

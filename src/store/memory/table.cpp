@@ -18,7 +18,7 @@ Outcome Table::apply(const Txn& txn) {
   outcome.revision = revision_;
   outcome.reads.reserve(txn.reads.size());
   for (const Range& range : txn.reads) {
-    // All stamps are before an apply that wrote nothing.
+    // Every stamp is before an apply that wrote nothing.
     const Revision self = writes ? revision_ : Revision{};
     outcome.reads.push_back(read(range, range.before == this_apply ? self : range.before));
   }
@@ -51,7 +51,7 @@ bool Table::holds(const Guard& guard) const {
 Table::Span Table::span(const Range& range) const {
   const auto from = entries_.lower_bound(range.from);
   if (range.to.empty()) return {from, entries_.end()};
-  // Backwards there is nothing in it, and lower_bound would find an end before the beginning.
+  // The range is empty, and lower_bound would return an end before the beginning.
   if (range.to <= range.from) return {from, from};
   return {from, entries_.lower_bound(range.to)};
 }
@@ -59,7 +59,7 @@ Table::Span Table::span(const Range& range) const {
 std::vector<Entry> Table::read(const Range& range, Revision before) const {
   std::vector<Entry> entries;
   std::uint32_t skip = range.skip;
-  // True when the range is full.
+  // Returns true when the limit is reached.
   const auto take = [&](const auto& found) {
     const auto& [key, record] = found;
     if (before != Revision{} && stamp_of(key) >= before) return false;

@@ -1,11 +1,11 @@
-// table.hpp: the entries of a memory store, and what an apply does to them. No clock, thread or
-// lock: the same calls have the same outcomes.
+// table.hpp: the entries of a memory store, and the effect of an apply. No clock, thread or lock:
+// the same calls have the same outcomes.
 //
 // Invariants
-//   1. revision() only goes up, by one for each apply that commits writes.
-//   2. changed_since() has no false "no".
+//   1. revision() rises by one for each apply that commits writes.
+//   2. changed_since() never returns false for a range that was changed.
 //
-// Thread safety: none; MemoryStore keeps it under its mutex.
+// Thread safety: none; MemoryStore guards it with its mutex.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ class Table {
   explicit Table(std::size_t remembered_changes) : remembered_(remembered_changes) {}
 
   Outcome apply(const Txn& txn);
-  // Whether a key in the range was made, changed or removed after `after`. Says yes as well when
-  // that is too long ago to know.
+  // Whether a key of the range was created, changed or removed after `after`. Also true if that is
+  // too long ago to know.
   [[nodiscard]] bool changed_since(const Range& range, Revision after) const;
   [[nodiscard]] Revision revision() const noexcept { return revision_; }
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
@@ -55,8 +55,8 @@ class Table {
   std::size_t remembered_;
   Entries entries_;
   Revision revision_;
-  std::deque<Change> changes_;  // The last ones, removals too, by revision.
-  Revision forgotten_;          // Of the last change that is in changes_ no more.
+  std::deque<Change> changes_;  // The last changes, including removals, by revision.
+  Revision forgotten_;          // The revision of the last change that was dropped from changes_.
 };
 
 }  // namespace tenure::memory

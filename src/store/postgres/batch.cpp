@@ -11,7 +11,7 @@
 namespace tenure::postgres {
 namespace {
 
-// How a range is read, as a letter; zero: as only change() can.
+// How a range is read, as a letter; zero: only change() can read it.
 char manner_of(const Range& range) {
   const bool earlier = range.before == this_apply;
   if (range.limit != 1 || range.skip != 0 || (!earlier && range.before != Revision{})) return 0;
@@ -19,8 +19,8 @@ char manner_of(const Range& range) {
   return earlier ? 'f' : 'F';
 }
 
-// What the ranges of a free lock hold is nothing, and that is one question. Only where there is
-// something, take() says what. Neither sees what the command itself inserts.
+// The ranges of a free lock are empty, and one query finds that out. Only if there is an entry,
+// take() reads it. Neither of the two sees the row that the statement itself inserts.
 std::string add_sql(const Target& target, const std::string& manners) {
   if (manners.empty()) return target.in_schema(add_ticket_sql);
   std::string pairs;
@@ -51,7 +51,7 @@ std::string add_sql(const Target& target, const std::string& manners) {
                           backwards + "}', ARRAY[" + stamps + "]::bytea[]) END");
 }
 
-// `@` first: the number has none in it.
+// Replaces each #. The caller has replaced each @ before.
 std::string with_number(std::string sql, std::int64_t schema_number) {
   const std::string number = std::to_string(schema_number);
   for (std::size_t at = 0; (at = sql.find('#', at)) != std::string::npos;) {
@@ -60,14 +60,14 @@ std::string with_number(std::string sql, std::int64_t schema_number) {
   return sql;
 }
 
-// Whether what is appended there may be in it: the statement does not see that.
+// Whether the key that is appended may lie in the range: the statement does not see it.
 bool may_read(const Range& range, const std::string& prefix) {
   if (range.before == this_apply) return false;
   return (range.to.empty() || prefix < range.to) &&
          prefix + std::string(stamp_size, '\xff') >= range.from;
 }
 
-// Of number_sql; the last two are known when there is a connection.
+// Parameters of number_sql. The last two are set when the connection is known.
 constexpr std::size_t table_param = 2;
 constexpr std::size_t relaxed_param = 3;
 
@@ -115,12 +115,13 @@ Batches::Batches(const Target& target, std::int64_t schema_number)
       number_{.name = "tenure_number",
               .sql = with_number(target.in_schema(number_sql), schema_number)},
       commit_{.name = "tenure_commit", .sql = "COMMIT"},
-      flush_{.name = "tenure_flush", .sql = flush_sql},
+      flush_{.name = "tenure_flush", .sql = flush_sql()},
       drop_{.name = "tenure_drop", .sql = target.in_schema(drop_sql)},
       add_to_own_{.name = "tenure_add_to_own", .sql = target.in_schema(add_to_own_sql)},
       target_(target) {}
 
-// One for each way in which ranges are read: by depth and known groups, there are few.
+// One statement for each combination of ways to read ranges. There are few: they depend on the
+// depth and on known groups.
 const Statement* Batches::add_statement(const std::vector<Range>& reads) const {
   std::string manners;
   for (const Range& range : reads) {
@@ -168,7 +169,8 @@ std::optional<Batches::Batch> Batches::batch_of(const Txn& txn, std::optional<Re
   return batch;
 }
 
-// What the connection may be asked again for, in a moment, was not sent.
+// Reads the marker once per connection. A failure counts as "not sent": the batch itself has not
+// been sent yet.
 bool Batches::vouch(Connection& connection, const Patience& patience) const {
   if (connection.pooled()) return false;
   if (connection.vouched().table != 0) return true;
@@ -195,7 +197,7 @@ std::optional<Answer> Batches::run(const Txn& txn, Batch& batch, bool alone, Con
                                    {.statement = batch.write, .params = &batch.written},
                                    {.statement = &commit_, .params = &none},
                                    {.statement = &flush_, .params = &none}}};
-  // Where one commit does, it is the end of the message.
+  // If one commit is enough, it is the end of the message.
   const bool whole = relaxed && batch.write != &drop_;
   const std::span<const Step> all{steps};
   std::vector<Result> results;

@@ -1,28 +1,28 @@
-// batch.hpp: the two applies that a lock is, as a few plain statements in one message.
+// batch.hpp: the two transactions of a lock, each as a few plain statements in one message.
 //
-//   append   BEGIN; number; add; COMMIT; flush      a ticket, while its session is there
-//            number; add                            the same, while nobody else writes;
-//            number; add to our own number          and what is there is known (sole_writer.hpp)
-//   remove   number; drop                           an entry that is there
+//   append   BEGIN; number; add; COMMIT; flush      a ticket, if its session exists
+//            number; add                            the same, while no other process writes;
+//            number; add to our own number          and the rest is known (sole_writer.hpp)
+//   remove   number; drop                           an entry that exists
 //
-// The first append commits without waiting for the disk, which gives the row of `head` back, and
-// then waits; the second does both in one, and whoever comes meanwhile has to wait as well. Where
-// durable means a standby too, that may be long: there it is always the first.
+// The first append commits without waiting for the disk, which unlocks the row of `head`, and then
+// waits. The second does both in one commit, so other writers wait for the disk too. If durability
+// includes a standby, that wait may be long, and only the first is used.
 //
-// `number` updates the row of `head`, as change() does, and the statements behind it have snapshots
-// of their own. They do what change() would: a PL/pgSQL routine costs as much again as all that is
-// in it, since it prepares its expressions anew in every transaction.
+// `number` updates the row of `head`, as change() does, and each later statement has its own
+// snapshot. The statements have the same effect as change(), but cost half as much: a PL/pgSQL
+// routine prepares its expressions anew in every transaction.
 //
 // Invariants
-//   1. A batch is one write to the socket, and short enough to be one segment of any network, or
-//      one record of TLS: a client that is stopped or cut off has sent all of it or nothing, so no
-//      backend waits for the rest with the row of `head` locked. Longer ones go to change().
-//   2. It runs only on a connection that has seen the marker. A crash of the server, or of any
-//      backend, ends all connections, so for as long as this one lasts nothing was lost. `number`
-//      fails where the table is another one by now, or the isolation not the one that we set.
-//   3. What is unusual (a ticket whose session is gone, a table that was replaced, somebody else's
-//      write where there was to be none) is left to change(), which then has the last word: a
-//      batch whose guard does not hold changes nothing but the number in `head`.
+//   1. A batch is one write to the socket, short enough for one network segment or one TLS record.
+//      A client that is stopped or cut off has therefore sent all of it or nothing, and no backend
+//      waits for the rest while it holds the row of `head`. Longer transactions go to change().
+//   2. A batch runs only on a connection that has seen the marker. A crash of the server, or of any
+//      backend, ends all connections, so nothing was lost as long as this connection lasts.
+//      `number` fails if the table was replaced, or if the isolation level is not ours.
+//   3. Unusual cases (the session of a ticket is gone, a table was replaced, another process wrote
+//      unexpectedly) are left to change(): a batch whose guard does not hold changes nothing except
+//      the number in `head`.
 //
 // Thread safety: all of it.
 #pragma once
@@ -51,22 +51,23 @@ class Batches {
     Params number;
     // NOLINTNEXTLINE(readability-redundant-member-init): so that designated ones may leave it out.
     Params written{};
-    bool reads = false;  // What is written comes with what was read.
+    bool reads = false;  // The write statement also returns what was read.
     [[nodiscard]] std::size_t size() const noexcept { return number.size() + written.size(); }
   };
-  // Nothing: it is for change(). `own`: if that is the newest revision still, the guard holds, and
-  // what is read is empty.
+  // Nothing: leave the transaction to change(). `own`: if this is still the newest revision, the
+  // guard holds and the ranges are empty.
   [[nodiscard]] std::optional<Batch> batch_of(const Txn& txn, std::optional<Revision> own) const;
-  // `alone`: nobody else is likely to write meanwhile. Nothing: it was not made. Throws Failed.
+  // `alone`: other processes are unlikely to write meanwhile. Nothing: the transaction was not
+  // made. Throws Failed.
   [[nodiscard]] std::optional<Answer> run(const Txn& txn, Batch& batch, bool alone,
                                           Connection& connection, const Patience& patience) const;
 
  private:
   static constexpr std::size_t max_ranges = 16;
   static constexpr std::size_t max_statements = 64;
-  static constexpr std::size_t max_size = 1'000;  // And some 300 that are in every batch.
+  static constexpr std::size_t max_size = 1'000;  // Every batch has some 300 more.
 
-  // Null: change() has to read these.
+  // Null: only change() can read these ranges.
   [[nodiscard]] const Statement* add_statement(const std::vector<Range>& reads) const;
   [[nodiscard]] bool vouch(Connection& connection, const Patience& patience) const;
 

@@ -1,4 +1,4 @@
-// What a batch does is what change() would do, and what the store of one process does.
+// A batch has the same effect as change(), and as the memory store.
 #include "store/postgres/batch.hpp"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ Txn ticket(std::string value, std::vector<Range> reads) {
              std::move(reads));
 }
 
-// The last one on a line, and the first below it, before the ticket's own.
+// The last entry on a line, and the first below it, before the ticket itself.
 std::vector<Range> look() {
   Range line = Range::prefix("line/").last();
   Range below = Range::prefix("m").first();
@@ -50,14 +50,15 @@ TEST(PostgresBatch, IsWhatALockIsAndNothingElse) {
   Txn durable = removal("key");
   durable.durability = Durability::full;
   EXPECT_FALSE(is_batch(durable));
-  // It could not see itself.
+  // The statement could not see its own row.
   EXPECT_FALSE(is_batch(ticket("", {Range::prefix("line/").first()})));
-  // More than one segment of a network.
+  // Larger than one network segment.
   EXPECT_TRUE(is_batch(ticket(std::string(800, 'x'), {})));
   EXPECT_FALSE(is_batch(ticket(std::string(1'000, 'x'), {})));
 }
 
-// Whatever is there, all of it once as a batch, and once with a guard more, which makes it none.
+// Random content: each transaction runs once as a batch, and once with an additional guard, which
+// excludes a batch.
 RC_GTEST_PROP(PostgresBatch, ReadsWhatChangeReads, ()) {
   static const Schema schema;
   static const auto store = open_postgres(schema.url(), true);
@@ -86,7 +87,7 @@ RC_GTEST_PROP(PostgresBatch, ReadsWhatChangeReads, ()) {
   RC_ASSERT(is_batch(quick));
   const Outcome batch = store->apply(quick);
   RC_ASSERT(store->apply(removal("line/" + stamp(batch.revision))).committed);
-  const Outcome again = store->apply(quick);  // Where there was nothing, that is known by now.
+  const Outcome again = store->apply(quick);  // Ranges that were empty are known by now.
   RC_ASSERT(again.reads == batch.reads);
   RC_ASSERT(store->apply(removal("line/" + stamp(again.revision))).committed);
   quick.guards.push_back(Guard::absent("nothing"));
@@ -97,8 +98,8 @@ RC_GTEST_PROP(PostgresBatch, ReadsWhatChangeReads, ()) {
   RC_ASSERT(change.revision.value == batch.revision.value + 4);
 }
 
-// Who is alone does not read what it knows to be empty; what others put is found all the same, and
-// so is what it put itself.
+// A sole writer does not read ranges that it knows to be empty, but finds what others put, and what
+// it put itself.
 TEST(PostgresBatch, WhoIsAloneFindsWhatOthersPut) {
   const Schema schema;
   const auto one = open_postgres(schema.url(), true);
@@ -144,7 +145,7 @@ TEST(PostgresBatch, AGuardThatDoesNotHoldIsRefused) {
   EXPECT_EQ(entries.front().value, "mine");
 }
 
-// As it is when a dump is restored under a process that goes on: the numbers in it are old ones.
+// As if a dump were restored under a running process: its revisions are old.
 TEST(PostgresBatch, ATableThatWasReplacedIsNoticed) {
   const Schema schema;
   const auto store = open_postgres(schema.url(), true);
@@ -161,7 +162,8 @@ TEST(PostgresBatch, ATableThatWasReplacedIsNoticed) {
   EXPECT_GT(next.revision.value >> 30U, last.value >> 30U);
 }
 
-// In one process, and in turn with another: in both cases a revision each, in order.
+// In one process, and alternating with another: in both cases each commit has its own revision, in
+// order.
 TEST(PostgresBatch, RevisionsOfLoneAndOfManyWritersRise) {
   const Schema schema;
   const auto one = open_postgres(schema.url(), true);

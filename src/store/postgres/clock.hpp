@@ -1,10 +1,10 @@
-// clock.hpp: this machine's idea of the server's clock, and the clock that leases are counted by.
+// clock.hpp: this machine's estimate of the server's clock, by which leases are counted.
 //
-// Between the sending of a call and its answer the server's clock showed `server`. So
-// server - received <= offset <= server - sent holds for the offset to CLOCK_BOOTTIME, and each
-// answer moves two estimates into that interval: now() begins at its lower end, and latest() at its
-// upper end. Each is wrong by no more than a round trip, and follows steps of the server's clock.
-// Others are judged by the lower one, and a holder counts its own time down by the upper one.
+// Between the sending of a call and its answer the server's clock showed `server`. So server -
+// received <= offset <= server - sent holds for the offset to CLOCK_BOOTTIME. Each answer moves two
+// estimates into that interval: now() starts at its lower end, latest() at its upper end. Each is
+// wrong by at most one round trip, and follows steps of the server's clock. Other processes are
+// judged by the lower estimate; a holder counts its own time down by the upper one.
 //
 // Thread safety: all of it.
 #pragma once
@@ -39,7 +39,7 @@ class ServerClock {
   [[nodiscard]] Instant latest() const noexcept {
     return Instant{std::chrono::nanoseconds{boot_ns() + highest_.load()}};
   }
-  // Does not go back, though the server's may.
+  // Never goes back, even if the server's clock does.
   [[nodiscard]] Instant now() noexcept {
     const std::int64_t time = boot_ns() + offset_.load();
     std::int64_t last = last_.load();

@@ -17,10 +17,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A plan that was made while the tables were small would read all of them once they are not. The
-// server notices a client that is gone as soon as the client would notice a server (url.cpp). Waits
-// for other writers are short, and what ends them early ends them in the dark. Why search_path:
-// statements.hpp.
+// Sequential scans and JIT are off: a plan that was made while the tables were small would read
+// whole tables once they have grown. The server detects a lost client as fast as the client detects
+// a lost server (url.cpp). Timeouts are off: waits for other writers are short, and a timeout would
+// leave the outcome unknown. Why search_path: routines.hpp.
 constexpr const char* settings =
     "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED;"
     "SET search_path=pg_catalog,pg_temp;"
@@ -41,8 +41,9 @@ struct Pointers {
   std::vector<const char*> values;
 };
 
-// What to do about what libpq or the server says. It is in words only, so these are looked for;
-// where none is found, for a server of another language say, what PQping finds decides.
+// What to do about an error of libpq or the server. Errors come as text only, so this searches for
+// known phrases. If none is found, for example because the server uses another language, the result
+// of PQping decides.
 constexpr std::array<std::pair<const char*, const char*>, 14> advices = {{
     {"no pg_hba.conf entry",
      "Add a line for this user, database and address to the server's pg_hba.conf"},
@@ -96,9 +97,10 @@ NoConnection refused(const Target& target, const Pointers& pointers, std::string
 }
 
 constexpr int last_wait_ms = 500;
-constexpr int execute_factor = 3;  // For what makes tables, or waits until somebody else has.
+// For statements that create tables, or that wait until another client has.
+constexpr int execute_factor = 3;
 
-// Parameters as libpq takes them.
+// Parameters in the form that libpq takes.
 struct CallPointers {
   explicit CallPointers(const Params& params) {
     const auto count = static_cast<std::size_t>(params.count());
@@ -110,7 +112,7 @@ struct CallPointers {
       formats[i] = 1;
     }
   }
-  static constexpr std::size_t max_params = 48;  // A batch has 35 at most.
+  static constexpr std::size_t max_params = 48;  // A batch has at most 35.
   std::array<const char*, max_params> values{};
   std::array<int, max_params> sizes{};
   std::array<int, max_params> formats{};
@@ -195,7 +197,7 @@ void Connection::prepare(const Statement& statement, const Params& params,
   }
   try {
     std::ignore = last(patience);
-  } catch (const Failed& failed) {  // What it was for has not been sent.
+  } catch (const Failed& failed) {  // The statement that was to be prepared has not been sent.
     throw Failed(failed.what(), failed.state(), failed.broken(), false);
   }
   if (prepared_.size() <= statement.id) prepared_.resize(statement.id + 1);
@@ -217,13 +219,12 @@ bool Connection::send(const Statement& statement, const Params& params) {
 Result Connection::call(const Statement& statement, const Params& params,
                         const Patience& patience) {
   if (!pooled_) prepare(statement, params, patience);
-  // Some of it may have gone out, but never the end of it: whatever the server has of it, it can't
-  // run it.
+  // A part of the message may have been sent, but never its end: the server can't run it.
   if (!send(statement, params)) fail(nullptr, false);
   Result result = next(patience);
-  // To its end, whatever it says: a connection with the rest of an answer in it takes no other
-  // call. And a server that is told to stop sends what it has, and a row is there before its commit
-  // is: only when nothing but the end follows was it committed.
+  // Reads the answer to its end, whatever it says: a connection with unread results accepts no
+  // other call. A server that is shutting down may send a row before the commit: only the end of
+  // the answer proves the commit.
   for (Result more = next(patience); more.get() != nullptr; more = next(patience)) {
     if (is_good(result) && !is_good(more)) result = std::move(more);
   }
@@ -237,7 +238,7 @@ std::vector<Result> Connection::run(std::span<const Step> steps, const Patience&
   PQenterPipelineMode(connection);
   const bool queued = std::ranges::all_of(
       steps, [this](const Step& step) { return send(*step.statement, *step.params); });
-  // What was queued is not taken back, so the connection is of no use any more.
+  // Statements that were queued can't be taken back, so the connection is unusable.
   if (!queued)
     throw Failed(target_->shown + ": out of memory while sending a statement", "", true, false);
   if (PQpipelineSync(connection) == 0) fail(nullptr, true);
@@ -245,12 +246,12 @@ std::vector<Result> Connection::run(std::span<const Step> steps, const Patience&
   PQexitPipelineMode(connection);
   const auto bad = std::ranges::find_if_not(results, is_good);
   if (bad == results.end()) return results;
-  // A transaction that was begun is over, but open until it is said.
+  // A failed transaction stays open until ROLLBACK.
   if (PQtransactionStatus(connection) == PQTRANS_INERROR) std::ignore = execute("ROLLBACK");
   fail(bad->get(), true, static_cast<std::size_t>(bad - results.begin()));
 }
 
-// Between two results there is a null; two of them are the end of a connection.
+// Results are separated by a null; two nulls in a row mean that the connection has ended.
 std::vector<Result> Connection::rest_of_run(const Patience& patience) {
   std::vector<Result> results;
   for (bool between = false;;) {
@@ -269,7 +270,7 @@ std::vector<Result> Connection::rest_of_run(const Patience& patience) {
 // Null at the end of the answer.
 Result Connection::next(const Patience& patience) {
   PGconn* const connection = connection_.get();
-  Clock::time_point until{};  // The clock is read when there is something to wait for.
+  Clock::time_point until{};  // The clock is read only if there is something to wait for.
   while (PQisBusy(connection) != 0) {
     int left = -1;
     if (patience.limit) {
@@ -283,7 +284,7 @@ Result Connection::next(const Patience& patience) {
       if (patience.still_at_it && patience.still_at_it()) {
         until = {};
       } else {
-        ready = ::poll(&one, 1, last_wait_ms);  // It may have answered while that was asked.
+        ready = ::poll(&one, 1, last_wait_ms);  // The answer may have come during that question.
         if (ready == 0)
           throw Failed(target_->shown + ": no answer within the time limit", "", true, true);
       }
@@ -294,7 +295,7 @@ Result Connection::next(const Patience& patience) {
   return Result{PQgetResult(connection)};
 }
 
-// Of the answer to all that was sent.
+// The last result of everything that was sent.
 Result Connection::last(const Patience& patience) {
   Result result = next(patience);
   if (result.get() != nullptr) {

@@ -1,7 +1,7 @@
 // connection.hpp: one connection to a PostgreSQL server.
 //
-// A connection that was made for us alone has our settings and prepared statements. One behind a
-// pooler is another backend's with every transaction: there it has neither.
+// A direct connection has our settings and prepared statements. Behind a pooler each transaction
+// may run on another backend, so there are neither.
 //
 // Thread safety: none; one thread at a time.
 #pragma once
@@ -31,13 +31,13 @@ class Failed : public Error {
   Failed(const std::string& message, std::string state, bool broken, bool sent,
          std::size_t done = 0)
       : Error(message), state_(std::move(state)), broken_(broken), sent_(sent), done_(done) {}
-  // Its SQLSTATE; empty where the server said none.
+  // The SQLSTATE; empty if the server sent none.
   [[nodiscard]] const std::string& state() const noexcept { return state_; }
-  // The connection is of no use any more.
+  // The connection is unusable.
   [[nodiscard]] bool broken() const noexcept { return broken_; }
-  // The server may have got it.
+  // The server may have received the call.
   [[nodiscard]] bool sent() const noexcept { return sent_; }
-  // Of several steps: so many went well before.
+  // How many of several steps succeeded before this one.
   [[nodiscard]] std::size_t done() const noexcept { return done_; }
 
  private:
@@ -47,7 +47,7 @@ class Failed : public Error {
   std::size_t done_;
 };
 
-// There is no connection.
+// No connection could be opened.
 class NoConnection : public Error {
  public:
   NoConnection(const std::string& message, bool for_now) : Error(message), for_now_(for_now) {}
@@ -65,7 +65,7 @@ class Result {
   [[nodiscard]] bool null(int row, int column) const {
     return PQgetisnull(result_.get(), row, column) != 0;
   }
-  // As long as the result.
+  // Valid as long as the result.
   [[nodiscard]] std::string_view bytes(int row, int column) const {
     return {PQgetvalue(result_.get(), row, column),
             static_cast<std::size_t>(PQgetlength(result_.get(), row, column))};
@@ -92,7 +92,8 @@ class Result {
 struct Statement {
   std::string name;
   std::string sql;
-  std::size_t id = new_id();  // Of the process: what a connection knows it by.
+  // Unique in the process: identifies the statement on every connection.
+  std::size_t id = new_id();
 
  private:
   static std::size_t new_id() noexcept;
@@ -103,8 +104,8 @@ struct Step {
   const Params* params;
 };
 
-// How long an answer is waited for: `limit`, and once more each time that the server is found to be
-// still at it.
+// How long to wait for an answer: `limit`, and again each time the server is found to be still
+// working on the call.
 struct Patience {
   // Initializers, so that designated ones may leave members out.
   // NOLINTBEGIN(readability-redundant-member-init)
@@ -118,19 +119,20 @@ class Connection {
   // Throws NoConnection.
   explicit Connection(std::shared_ptr<const Target> target);
 
-  // Parameters and results are binary. Throws Failed; also when it takes longer than that, and the
+  // Parameters and results are binary. Throws Failed, also if the answer takes too long; the
   // connection is broken then.
   Result call(const Statement& statement, const Params& params, const Patience& patience = {});
-  // Several in one message, each with a result. Not behind a pooler. The first that fails is
-  // thrown, and those behind it were not made.
+  // Sends several steps in one message; each has a result. Not behind a pooler. Throws the failure
+  // of the first step that fails; later steps were not made.
   std::vector<Result> run(std::span<const Step> steps, const Patience& patience);
-  // Any number of statements; the last result, as text. Within a few times the target's silence.
+  // Runs any number of statements and returns the last result, as text. Waits for a few times the
+  // target's `silence`.
   Result execute(const std::string& sql);
 
   [[nodiscard]] bool pooled() const noexcept { return pooled_; }
-  // Of an idle one: the server has closed it, or said something that nobody asked for.
+  // For an idle connection: the server has closed it, or has sent something unexpected.
   [[nodiscard]] bool stale();
-  // Reads what has come. False: the connection is broken.
+  // Reads what has arrived. False: the connection is broken.
   [[nodiscard]] bool consume();
   struct Notification {
     std::string channel;
@@ -139,14 +141,14 @@ class Connection {
   [[nodiscard]] std::optional<Notification> notification();
   [[nodiscard]] int socket() const { return PQsocket(connection_.get()); }
   [[nodiscard]] const PGconn* get() const noexcept { return connection_.get(); }
-  // A random number of its own. Unless it is pooled, its backend holds an advisory lock of that
-  // number: no other backend does, nor this one when it works for another client.
+  // A random number. Unless the connection is pooled, its backend holds an advisory lock of that
+  // number: no other backend does, nor this one when it serves another client.
   [[nodiscard]] std::int64_t id() const noexcept { return id_; }
 
-  // Its user's own: what was found to be in order, for as long as the connection lasts.
+  // What the user of the connection has checked, for as long as the connection lasts.
   struct Vouched {
     std::int64_t table = 0;
-    bool two_commits = false;  // What is durable has to be (statements.hpp).
+    bool two_commits = false;  // A durable transaction needs two commits (batch.hpp).
   };
   void vouch_for(const Vouched& what) noexcept { vouched_ = what; }
   [[nodiscard]] const Vouched& vouched() const noexcept { return vouched_; }
@@ -164,7 +166,7 @@ class Connection {
 
   std::shared_ptr<const Target> target_;
   std::unique_ptr<PGconn, Finish> connection_;
-  std::vector<bool> prepared_;  // By statement.
+  std::vector<bool> prepared_;  // By id of the statement.
   std::int64_t id_;
   Vouched vouched_;
   bool pooled_ = false;

@@ -30,15 +30,15 @@ std::string numbered(std::size_t from, std::size_t count) {
   return text;
 }
 
-// It was rolled back, and may well go through next time.
+// The transaction was rolled back, and a retry may succeed.
 bool is_conflict(const Failed& failed) {
   return failed.state() == "40001" || failed.state() == "40P01";
 }
 
-// The backend is not the one that the statement was prepared on.
+// The backend is not the one on which the statement was prepared.
 bool is_unprepared(const Failed& failed) { return failed.state() == "26000"; }
 
-// Ended from outside, perhaps behind its first commit.
+// The server ended the backend, possibly after its first commit.
 bool is_cut_off(const Failed& failed) {
   return failed.broken() || failed.state().starts_with("57") || failed.state().starts_with("58");
 }
@@ -141,16 +141,16 @@ std::unique_ptr<Connection> Executor::borrow() {
   }
 }
 
-// A server that has crashed has ended them. A process that has no other connection yet, and asks
-// for nothing but its first renewal, notices nowhere else.
+// A server that crashed has ended its idle connections. A process with no other activity than its
+// renewals notices the crash only here.
 void Executor::drop_stale() {
   const Lock lock{mutex_};
   const std::size_t stale = std::erase_if(idle_, [](const auto& one) { return one->stale(); });
   doubt_ = doubt_ || stale > 0;
 }
 
-// What has broken one has probably broken the idle ones too. Some breaks show only by a silence,
-// and the next callers must not have to wait for that one after the other.
+// If one connection broke, the idle ones probably did too. Some show that only by silence, and
+// later callers should not wait for each of them in turn.
 void Executor::give_back(std::unique_ptr<Connection> connection) {
   std::vector<std::unique_ptr<Connection>> suspects;
   const Lock lock{mutex_};
@@ -164,7 +164,7 @@ void Executor::give_back(std::unique_ptr<Connection> connection) {
   returned_.notify_one();
 }
 
-// A connection goes back into the pool unless it broke.
+// Returns the connection to the pool unless it broke.
 class Executor::Borrowed {
  public:
   explicit Borrowed(Executor& executor) : executor_(executor), connection_(executor.borrow()) {}
@@ -204,7 +204,7 @@ auto Executor::perform(bool again, const Call& call) {
         throw;
       }
     } catch (const Failed& failed) {
-      const bool free = again || !failed.sent();  // To be made again.
+      const bool free = again || !failed.sent();  // The call may be made again.
       if (free && is_cut_off(failed) && boot_ns() < until) continue;
       if ((is_conflict(failed) || is_unprepared(failed)) && ++conflicts < most_conflicts) continue;
       if (free && is_cut_off(failed)) throw StoreError(failed.what());
@@ -220,7 +220,7 @@ Result Executor::call(const Statement& statement, const Params& params, bool aga
   });
 }
 
-// Of one that is not made again.
+// For a call that is not repeated.
 void Executor::throw_for(const Failed& failed) {
   if (!is_cut_off(failed)) throw StoreError(failed.what() + advice(failed));
   throw StoreError(
@@ -243,7 +243,7 @@ Result Executor::ask(const std::string& sql) {
   }
 }
 
-// Who made the last two revisions is likely to make the next.
+// A process that made the last two revisions is likely to make the next.
 class Executor::Writing {
  public:
   explicit Writing(Executor& executor)
@@ -292,9 +292,9 @@ std::optional<Revision> Executor::foreseen(const Txn& txn) {
   return use->head.revision;
 }
 
-// Every revision is one more than the last, so a process that made this one knows which one it was
-// made on. Behind a first revision of an epoch that is wrong, and the head that it names is
-// nobody's.
+// Every revision is one more than the last, so a process knows on which revision its own was made.
+// For the first revision of an epoch that is wrong, but then no process has made the revision it
+// names.
 void Executor::own(const Txn& txn, const Answer& answer) {
   if (!answer.outcome.committed) return;
   const Revision revision = answer.outcome.revision;
@@ -340,8 +340,8 @@ void Executor::apply_all(std::span<stores::Posting> postings) {
   }
 }
 
-// What the server can't do for one it can't do for those behind it either, and each would wait for
-// it as long: they get the same error.
+// If the server can't be reached for one transaction, the later ones fail with the same error
+// instead of waiting as long each.
 void Executor::apply_each(std::span<stores::Posting> postings) {
   std::exception_ptr failed;
   for (stores::Posting& one : postings) {
@@ -358,7 +358,7 @@ void Executor::apply_each(std::span<stores::Posting> postings) {
   }
 }
 
-// False: nothing was written, and each is to be made by itself, so that it gets its own error.
+// False: nothing was written, and each transaction must be made by itself to get its own error.
 bool Executor::apply_together(std::span<stores::Posting> postings) {
   try {
     for (const stores::Posting& one : postings) check_size(one.txn);
@@ -408,7 +408,7 @@ void Executor::made_together(std::span<stores::Posting> postings, const Result& 
 
 void Executor::flush() {
   std::ignore = perform(true, [&](Connection& connection, const Patience& /*how*/) {
-    return connection.execute(flush_sql);
+    return connection.execute(flush_sql());
   });
 }
 
@@ -431,7 +431,7 @@ void Executor::remember(const Txn& txn, const Outcome& outcome) {
   while (removed_.size() > max_remembered) removed_.pop_front();
 }
 
-// Something durable followed: the log is written in order, and so are revisions.
+// A durable commit followed: the server's log is written in order, and so are revisions.
 void Executor::forget_removed(Revision before) {
   const Lock lock{mutex_};
   while (!removed_.empty() && removed_.front().revision < before.value) removed_.pop_front();

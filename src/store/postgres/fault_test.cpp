@@ -1,5 +1,5 @@
-// Connections that are cut, backends and servers that are killed: nothing is lost that was told,
-// nothing is given twice, and who waits goes on.
+// Cut connections, killed backends and servers: nothing that was acknowledged is lost, no revision
+// is used twice, and waiters continue.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,21 +30,21 @@ using kit::Schema;
 using conformance::Bell;
 using conformance::txn;
 
-// Every backend of a store's.
+// Every backend of a store.
 void cut_all() {
   Postgres::instance().sql(
       "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
       "WHERE application_name='tenure'");
 }
 
-// As the kernel's killer of processes does: the server then restarts by itself, with recovery.
+// As the kernel's OOM killer does: the server then restarts by itself, with recovery.
 void kill_a_backend() {
   for (std::string pid; pid.empty();) {
     try {
       pid = Postgres::instance().sql(
           "SELECT pid FROM pg_stat_activity WHERE application_name='tenure' LIMIT 1");
     } catch (const std::runtime_error&) {
-      continue;  // It has not got over the last one yet.
+      continue;  // It has not recovered from the last one yet.
     }
     if (!pid.empty()) ::kill(std::stoi(pid), SIGKILL);
   }
@@ -75,7 +75,7 @@ TEST(PostgresFaults, AnIdleConnectionThatWasCutIsNoError) {
   for (int i = 0; i < 5; ++i) {
     store->apply(txn({}, {Write::append("log/", "")}));
     cut_all();
-    // Its end must have reached us: whoever is not connected any more is out of this list.
+    // Its end must have reached us: a backend that is gone is not in this list.
     kit::until([] {
       return Postgres::instance().sql(
                  "SELECT count(*) FROM pg_stat_activity WHERE "
@@ -85,8 +85,8 @@ TEST(PostgresFaults, AnIdleConnectionThatWasCutIsNoError) {
   EXPECT_EQ(read(*store, Range::prefix("log/")).size(), 5U);
 }
 
-// The rest of an answer that is an error must not stay in the connection: it would take no other
-// call any more.
+// The rest of an answer that is an error must not stay in the connection: it would accept no other
+// call.
 TEST(PostgresFaults, AConnectionWorksAfterAnError) {
   const Schema schema;
   const auto store = open_postgres(schema.url(), true);
@@ -103,7 +103,7 @@ TEST(PostgresFaults, AConnectionWorksAfterAnError) {
   EXPECT_EQ(read(*store, Range::prefix("log/")).size(), 3U);
 }
 
-// Writers of which each knows what it was told, while `trouble` goes on.
+// Writers that record their outcomes while `trouble` runs.
 struct History {
   std::mutex mutex;
   std::map<std::uint64_t, std::string> told;  // What each revision wrote.
@@ -114,7 +114,7 @@ struct History {
 void write_on(Store& store, int writer, const std::atomic<bool>& done, History& history) {
   for (int i = 0; !done; ++i) {
     const std::string value = std::to_string(writer) + "/" + std::to_string(i);
-    // By turns as a batch and as a call of change().
+    // Alternately as a batch and as a call of change().
     std::vector<Guard> guards;
     if (i % 2 == 0) guards.push_back(Guard::present("here"));
     try {
@@ -129,7 +129,7 @@ void write_on(Store& store, int writer, const std::atomic<bool>& done, History& 
   }
 }
 
-// The same with apply_then, twenty at a time. Each is told once, whatever becomes of it.
+// The same with apply_then, twenty at a time. Each callback is called once, whatever the outcome.
 void write_on_then(Store& store, const std::atomic<bool>& done, History& history) {
   std::atomic<int> under_way = 0;
   for (int i = 0; !done; ++i) {
@@ -156,8 +156,8 @@ void write_on_then(Store& store, const std::atomic<bool>& done, History& history
   kit::until([&] { return under_way == 0; });
 }
 
-// Everything that was told is there, once, at its revision; and nothing but that and what was
-// unknown.
+// Everything that was acknowledged exists once, at its revision; and nothing else except unknown
+// commits.
 void expect_whole(Store& store, const History& history) {
   EXPECT_FALSE(history.twice);
   std::map<std::uint64_t, std::string> found;
@@ -217,8 +217,8 @@ TEST(PostgresFaults, AKilledServerLosesNothing) {
   });
 }
 
-// Who is alone waits for the disk in its one commit, but makes two where the server's
-// synchronous_commit is off, as it is for the other tests.
+// A sole writer waits for the disk in its one commit, but makes two commits if the server's
+// synchronous_commit is off, as it is in the other tests.
 TEST(PostgresFaults, AKilledServerLosesNothingOfALoneWriter) {
   Postgres::instance().sql("ALTER ROLE tenure SET synchronous_commit=on");
   EXPECT_EQ(Postgres::instance().sql("SHOW synchronous_commit"), "on");
@@ -238,8 +238,8 @@ TEST(PostgresFaults, AnImmediateShutdownLosesNothing) {
   });
 }
 
-// Relaxed commits may be lost; their revisions must not come again, and what was removed must not
-// come back.
+// Relaxed commits may be lost, but their revisions must not be used again, and removed entries must
+// not come back.
 TEST(PostgresFaults, ACrashRaisesTheEpochAndRemovesStayMade) {
   const Schema schema;
   const auto store = open_postgres(schema.url());
@@ -250,7 +250,7 @@ TEST(PostgresFaults, ACrashRaisesTheEpochAndRemovesStayMade) {
     const Revision made = store->apply(txn({}, {Write::append("t/", "")})).revision;
     const std::string key = "t/" + stamp(made);
     std::vector<Guard> guards;
-    if (i % 2 == 0) guards.push_back(Guard::present(key));  // By turns as a batch.
+    if (i % 2 == 0) guards.push_back(Guard::present(key));  // Alternately as a batch.
     last = store->apply(txn(guards, {Write::remove(key)})).revision;
   }
   Postgres::instance().kill(SIGKILL);
@@ -258,22 +258,22 @@ TEST(PostgresFaults, ACrashRaisesTheEpochAndRemovesStayMade) {
   EXPECT_TRUE(read(*store, Range::prefix("t/")).empty());
   EXPECT_GT(store->apply(txn({}, {Write::append("t/", "")})).revision, last);
   EXPECT_GT(epoch(), before);
-  Postgres::instance().kill(SIGINT);  // An orderly one keeps it.
+  Postgres::instance().kill(SIGINT);  // An orderly shutdown keeps it.
   Postgres::instance().restart();
   const std::uint64_t crashed = epoch();
   store->apply(txn({}, {Write::append("t/", "")}));
   EXPECT_EQ(epoch(), crashed);
 }
 
-// Nobody asks this process for anything any more: all it does is renew its session, which must not
-// end meanwhile, however slow the machine is.
+// This process only renews its session from now on, and the session must not expire meanwhile,
+// however slow the machine is.
 TEST(PostgresFaults, AnIdleProcessMakesItsLostRemovesAgain) {
   const Schema schema;
   const auto store = open_postgres(schema.url(), true);
   const auto session = store->open_session({.label = "", .ttl = std::chrono::seconds{20}});
   const Revision made = store->apply(txn({}, {Write::put("released", "")})).revision;
   store->apply(txn({}, {Write::remove("released")}));
-  // As a crash leaves it that has lost the remove.
+  // The state after a crash that lost the remove.
   const std::string revision = std::to_string(made.value);
   Postgres::instance().sql("INSERT INTO " + schema.name() + ".entry VALUES ('released', '', " +
                            revision + ", " + revision + ")");
@@ -294,9 +294,9 @@ TEST(PostgresFaults, AWatchIsToldAfterAReconnect) {
     const auto watch = store->watch(change_of("a", now), bell.notice());
     await_listening(*store);
     cut_all();
-    bell.wait();  // That it is back is reason enough.
+    bell.wait();  // A reconnect notifies all watches.
   }
-  // And it hears again.
+  // And it receives changes again.
   Bell bell;
   const auto watch = store->watch(change_of("a", store->apply({}).revision), bell.notice());
   other->apply(txn({}, {Write::put("a", "")}));
@@ -339,7 +339,8 @@ TEST(PostgresFaults, ASessionThatCantBeRenewedIsLost) {
   lost.wait();
   Postgres::instance().restart();
   kit::until([&] { return !store->alive(session->id()); });
-  EXPECT_TRUE(store->apply(txn({session->guard()}, {})).committed);  // Until somebody removes it.
+  // Until some process removes it.
+  EXPECT_TRUE(store->apply(txn({session->guard()}, {})).committed);
 }
 
 TEST(PostgresFaults, ASessionThatWasFoundDeadIsLost) {
@@ -354,7 +355,7 @@ TEST(PostgresFaults, ASessionThatWasFoundDeadIsLost) {
   EXPECT_FALSE(store->alive(session->id()));
 }
 
-// Nobody has found it dead yet: it is too late all the same.
+// No process has found it dead yet, but it is too late all the same.
 TEST(PostgresFaults, ASessionPastItsDeadlineIsNotRenewed) {
   const Schema schema;
   const auto store = open_postgres(schema.url(), true);
@@ -369,8 +370,8 @@ TEST(PostgresFaults, ASessionPastItsDeadlineIsNotRenewed) {
   EXPECT_FALSE(store->alive(session->id())) << "it was renewed";
 }
 
-// A writer that finds nobody listening does not notify. Whoever begins to listen meanwhile waits
-// for its commit, and reads the newest revision after that.
+// A writer that finds no listener does not notify. A process that begins to listen meanwhile waits
+// for the commit, and then reads the newest revision.
 TEST(PostgresFaults, AWatchSeesACommitThatWasNotNotified) {
   const Schema schema;
   const auto store = open_postgres(schema.url(), true);

@@ -1,5 +1,5 @@
-// Writes whose answer was lost, above all behind a pooler: no other program's backend is touched,
-// and what a read has shown of them stays true.
+// Writes whose answer was lost, above all behind a pooler: no backend of another program is
+// touched, and what a read has shown of them stays true.
 #include <gtest/gtest.h>
 #include <libpq-fe.h>
 
@@ -29,13 +29,13 @@ enum class Way : std::uint8_t { direct, pooled };
 
 class PostgresLostAnswer : public ::testing::TestWithParam<Way> {
  protected:
-  // A program with a transaction of its own.
+  // Another program with its own transaction.
   [[nodiscard]] static std::unique_ptr<Connection> begin(const std::string& url) {
     auto program = std::make_unique<Connection>(std::make_shared<const Target>(parse_url(url)));
     program->execute("BEGIN");
     return program;
   }
-  // Keeps every writer waiting until it commits.
+  // Blocks every writer until it commits.
   [[nodiscard]] std::unique_ptr<Connection> lock_head() const {
     auto program = begin(schema.url());
     program->execute("SELECT FROM " + schema.name() + ".head FOR UPDATE");
@@ -65,7 +65,7 @@ class PostgresLostAnswer : public ::testing::TestWithParam<Way> {
   const std::shared_ptr<Store> store = open_postgres(schema.url_at(network.port()), true);
 };
 
-// The server is out of reach until the caller has given up, and then works on.
+// The server is unreachable until the caller has given up, and then continues.
 TEST_P(PostgresLostAnswer, WhatAReadShowedStaysTrue) {
   const auto writer = lock_head();
   std::jthread appending = append();
@@ -80,7 +80,7 @@ TEST_P(PostgresLostAnswer, WhatAReadShowedStaysTrue) {
     seen = appended();
     has_read = true;
   }};
-  // The append, and what is to decide its fate.
+  // The append, and the transaction that resolves it.
   kit::until([&] { return has_read || waiting() == "2"; });
   writer->execute("COMMIT");
   reading.join();
@@ -98,7 +98,7 @@ using PostgresPooler = PostgresLostAnswer;
 INSTANTIATE_TEST_SUITE_P(Postgres, PostgresPooler, ::testing::Values(Way::pooled),
                          [](const auto& /*tested*/) { return "BehindAPooler"; });
 
-// The backend that the pooler gave this transaction; "0" while it gave none.
+// The backend that the pooler assigned to this transaction; "0" while it has none.
 std::string backend_at_work(const kit::PgBouncer& pooler, const std::string& pid) {
   const std::unique_ptr<PGconn, void (*)(PGconn*)> console{
       PQconnectdb(
@@ -114,7 +114,7 @@ std::string backend_at_work(const kit::PgBouncer& pooler, const std::string& pid
   return "0";
 }
 
-// A process of the server that does not run for a while.
+// A process of the server that is stopped for a while.
 class Stopped {
  public:
   explicit Stopped(const std::string& pid) : pid_(std::stoi(pid)) { ::kill(pid_, SIGSTOP); }
@@ -127,7 +127,7 @@ class Stopped {
   const pid_t pid_;
 };
 
-// The backend that the store's connection had first works for another program by now, and the one
+// The backend that the store's connection had first now serves another program, and the backend
 // with the append runs it after the caller has given up.
 TEST_P(PostgresPooler, OtherProgramsKeepTheirBackendsAndALateWriteIsRefused) {
   const std::string url = schema.url_at(pooler.port());

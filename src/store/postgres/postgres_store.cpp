@@ -33,21 +33,22 @@ class PostgresStore::LeasedSession final : public Session {
   LeasedSession(const LeasedSession&) = delete;
   LeasedSession& operator=(const LeasedSession&) = delete;
 
-  // The row goes first: whoever is told that the entry is gone then finds the session dead.
+  // Deletes the row first: a process that is notified of the removed entry then finds the session
+  // dead.
   ~LeasedSession() override {
     if (store_->forked()) return;
     store_->parts_->sessions->end(lease_);
     try {
       store_->apply({.guards = {}, .writes = {Write::remove(key())}, .reads = {}});
     } catch (...) {  // NOLINT(bugprone-empty-catch)
-      // Whoever finds it sees that its session is dead.
+      // A process that finds the entry sees that its session is dead.
     }
   }
 
   [[nodiscard]] const std::string& id() const noexcept override { return lease_->session; }
-  // Ids are never used again, so being there is being unchanged.
+  // Ids are never reused, so an entry that exists is unchanged.
   [[nodiscard]] Guard guard() const override { return Guard::present(key()); }
-  // A look at the clock first: who was stopped for long must not believe an old answer.
+  // Reads the clock first: a process that was stopped for long must not believe an old answer.
   [[nodiscard]] std::stop_token lost() const override {
     if (!store_->forked()) std::ignore = lease_->check();
     return lease_->lost.get_token();
@@ -59,82 +60,46 @@ class PostgresStore::LeasedSession final : public Session {
   const std::shared_ptr<stores::Lease> lease_;
 };
 
-PostgresStore::PostgresStore(Target target)
-    : parts_(std::make_unique<Parts>()), generation_(base::fork_generation()) {
+PostgresStore::PostgresStore(Target target) : parts_(std::make_unique<Parts>()) {
   auto executor = std::make_shared<Executor>(std::move(target));
   parts_->sessions = std::make_shared<Sessions>(executor);
   auto watches = std::make_shared<Watches>(executor, parts_->sessions);
-  parts_->posts = stores::PostQueue::of([executor, watches](const Txn& txn) {
+  auto posted = stores::PostQueue::of([executor, watches](const Txn& txn) {
     Outcome outcome = executor->apply(txn);
     if (outcome.committed && !txn.writes.empty()) watches->wrote(txn, outcome.revision);
     return outcome;
   });
-  parts_->thens = std::make_shared<stores::PostQueue>(
+  auto durable = std::make_shared<stores::PostQueue>(
       most_together, [executor, watches](std::span<stores::Posting> postings) {
         executor->apply_all(postings);
         for (const stores::Posting& one : postings) {
           if (!one.error && one.outcome.committed) watches->wrote(one.txn, one.outcome.revision);
         }
       });
+  set_queues({.posted = std::move(posted), .durable = std::move(durable)});
   parts_->watches = std::move(watches);
   parts_->executor = std::move(executor);
 }
 
 PostgresStore::~PostgresStore() {
   if (forked()) {
-    std::ignore = parts_.release();  // The parent's threads and connections: not ours to end.
+    std::ignore = parts_.release();  // They belong to the parent: threads and connections.
     return;
   }
-  parts_->posts->stop();
-  parts_->thens->stop();
+  stop_queues();
   parts_->watches->stop();
   parts_->sessions->stop();
 }
 
-bool PostgresStore::forked() const noexcept { return base::forked_since(generation_); }
-
-void PostgresStore::check_forked() const {
-  if (forked())
-    throw Error("this store was opened before fork(): open it again in the child process");
-}
-
 Outcome PostgresStore::apply(const Txn& txn) {
   check_forked();
-  parts_->posts->wait();
+  wait_for_posts();
   Outcome outcome = parts_->executor->apply(txn);
   if (outcome.committed && !txn.writes.empty()) parts_->watches->wrote(txn, outcome.revision);
   return outcome;
 }
 
-void PostgresStore::post(Txn txn, Posted done) noexcept {
-  const Posted failed = done;  // Where queueing fails, `done` is still to be called.
-  try {
-    check_forked();
-    parts_->posts->post(std::move(txn), std::move(done));
-  } catch (...) {
-    if (failed) failed({}, std::current_exception());
-  }
-}
-
-void PostgresStore::apply_then(Txn txn, Posted done) noexcept {
-  const Posted failed = done;
-  try {
-    check_forked();
-    parts_->thens->post(std::move(txn), std::move(done));
-  } catch (...) {
-    if (failed) failed({}, std::current_exception());
-  }
-}
-
-void PostgresStore::flush() {
-  check_forked();
-  parts_->posts->wait_until_told();
-  parts_->thens->wait_until_told();
-  parts_->executor->flush();
-  for (stores::PostQueue* const queue : {parts_->posts.get(), parts_->thens.get()}) {
-    if (const std::exception_ptr error = queue->take_error()) std::rethrow_exception(error);
-  }
-}
+void PostgresStore::sync() { parts_->executor->flush(); }
 
 std::unique_ptr<Watch> PostgresStore::watch(WatchFor what, Notice notice) {
   check_forked();
@@ -153,7 +118,7 @@ std::unique_ptr<Session> PostgresStore::open_session(const SessionOptions& optio
     try {
       apply(entry);
       return session;
-    } catch (const StoreError& error) {  // Made twice it is the same.
+    } catch (const StoreError& error) {  // A second put has the same effect.
       if (!error.unknown() || attempt == most_attempts) throw;
     }
   }
@@ -219,8 +184,8 @@ struct Registry {
   base::Mutex mutex;
   std::map<std::string, std::weak_ptr<PostgresStore>, std::less<>> stores TENURE_GUARDED_BY(mutex);
 
-  // Never destroyed: a store may outlive every static. A forked child gets its own: a thread of its
-  // parent that was connecting held the mutex, and never releases it in the child.
+  // Never destroyed: a store may outlive every static object. A forked child gets its own registry:
+  // a thread of its parent may have held the mutex, and never releases it in the child.
   static Registry& instance() {
     static std::atomic<Registry*> newest = new Registry;
     Registry* known = newest.load();

@@ -1,7 +1,7 @@
 // postgres_store.hpp: a store in a PostgreSQL database, for every machine that reaches it.
 //
-// A store belongs to the process that opened it: after fork() every call of the child throws, and
-// what the child does to the objects it inherited does nothing. It may open the URL anew.
+// A store belongs to the process that opened it. After fork(), every call of the child throws, and
+// destroying inherited objects in the child has no effect. The child may open the URL again.
 //
 // Thread safety: all calls, from any thread, at once.
 #pragma once
@@ -12,12 +12,9 @@
 #include <string_view>
 #include <vector>
 
+#include "store/common/queued_store.hpp"
 #include "store/postgres/url.hpp"
 #include "tenure/store.hpp"
-
-namespace tenure::stores {
-class PostQueue;
-}
 
 namespace tenure::postgres {
 
@@ -25,7 +22,8 @@ class Executor;
 class Sessions;
 class Watches;
 
-class PostgresStore final : public Store, public std::enable_shared_from_this<PostgresStore> {
+class PostgresStore final : public stores::QueuedStore,
+                            public std::enable_shared_from_this<PostgresStore> {
  public:
   // Throws StoreError.
   explicit PostgresStore(Target target);
@@ -34,9 +32,6 @@ class PostgresStore final : public Store, public std::enable_shared_from_this<Po
   ~PostgresStore() override;
 
   Outcome apply(const Txn& txn) override;
-  void post(Txn txn, Posted done) noexcept override;
-  void apply_then(Txn txn, Posted done) noexcept override;
-  void flush() override;
   [[nodiscard]] std::unique_ptr<Watch> watch(WatchFor what, Notice notice) override;
   [[nodiscard]] std::unique_ptr<Session> open_session(const SessionOptions& options) override;
   [[nodiscard]] bool alive(std::string_view session) override;
@@ -45,7 +40,6 @@ class PostgresStore final : public Store, public std::enable_shared_from_this<Po
   [[nodiscard]] Instant latest_now() noexcept override;
   [[nodiscard]] std::vector<Fact> facts() override;
 
-  [[nodiscard]] bool forked() const noexcept;
   [[nodiscard]] const Executor& executor() const noexcept { return *parts_->executor; }
 
  private:
@@ -54,16 +48,13 @@ class PostgresStore final : public Store, public std::enable_shared_from_this<Po
     std::shared_ptr<Executor> executor;
     std::shared_ptr<Sessions> sessions;
     std::shared_ptr<Watches> watches;
-    std::shared_ptr<stores::PostQueue> posts;
-    std::shared_ptr<stores::PostQueue> thens;
   };
-  void check_forked() const;
+  void sync() override;
 
   std::unique_ptr<Parts> parts_;
-  const std::uint64_t generation_;
 };
 
-// Two openings of one URL by one process are one store, unless it is to be `alone`.
+// Two openings of one URL by one process share one store, unless `alone` is true.
 [[nodiscard]] std::shared_ptr<Store> open_postgres(std::string_view url, bool alone = false);
 
 }  // namespace tenure::postgres

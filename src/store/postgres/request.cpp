@@ -9,7 +9,7 @@ namespace {
 
 using Numbers = std::vector<std::optional<std::int64_t>>;
 
-// Behind every key.
+// Larger than every key.
 const std::string& top() {
   static const std::string bytes(max_key_size + 1, '\xff');
   return bytes;
@@ -31,7 +31,7 @@ struct Guards {
     kinds.emplace_back(static_cast<std::int64_t>(guard.kind));
     froms.emplace_back(guard.range.from);
     tos.emplace_back(wide ? end_of(guard.range) : std::string_view{});
-    // Above all that there are, no number is equal to another.
+    // A revision beyond bigint equals no revision that exists.
     const bool odd = !wide && number_of(guard.revision) == std::numeric_limits<std::int64_t>::max();
     revisions.emplace_back(odd ? -1 : number_of(guard.revision));
   }

@@ -1,4 +1,4 @@
-// request.hpp: a transaction as the parameters of a call, and a call's result as an outcome.
+// request.hpp: a transaction as the parameters of a call, and the result of a call as an outcome.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace tenure::postgres {
 
-// PostgreSQL's index takes keys of at most about 2,700 bytes.
+// PostgreSQL's index accepts keys of at most about 2,700 bytes.
 inline constexpr std::size_t max_key_size = 2'600;
-// A message of PostgreSQL's has at most one gigabyte, and text forms of it are larger.
+// A message of PostgreSQL has at most one gigabyte, and its text form is larger.
 inline constexpr std::size_t max_request_size = std::size_t{256} << 20U;
 
-// What all writes of a transaction come to: no key is in it twice.
+// The net effect of all writes of a transaction: each key occurs once.
 struct NetWrites {
   std::vector<std::string_view> removes;  // Made first: a key may be removed and then put.
   std::vector<const Write*> puts;
@@ -29,24 +29,25 @@ struct NetWrites {
 // Throws BadRequest for keys or values that are too long.
 void check_size(const Txn& txn);
 
-// For look(), where nothing is written, or change().
+// For look() if nothing is written, otherwise for change().
 [[nodiscard]] Params params_of(const Txn& txn);
-// Of change_all(); none of them reads anything.
+// For change_all(). None of the transactions reads.
 [[nodiscard]] Params params_of(std::span<const stores::Posting> postings);
-// Where a range ends: behind every key, if need be.
+// The end of a range; a key larger than every other if the range is open.
 [[nodiscard]] std::string_view end_of(const Range& range);
-// A lost machine loses its holders' tickets with it, but a server has its holders elsewhere: only
-// what takes entries away may be lost in a crash.
+// If a machine is lost, the tickets of its holders may be lost with it. The holders of a server's
+// tickets are elsewhere, so only removes may be lost in a crash of the server.
 [[nodiscard]] bool is_durable(const Txn& txn);
-// What they return.
+// The result of look(), change() or a batch.
 struct Answer {
   Outcome outcome;
-  std::int64_t clock_ns = 0;   // Zero: it does not say.
-  bool by_batch = false;       // Nothing was put but what the one write says.
-  bool nothing_there = false;  // In what was read, whatever a range leaves out.
+  std::int64_t clock_ns = 0;  // Zero: unknown.
+  bool by_batch = false;      // Nothing was put except the one write of the batch.
+  // All ranges were empty, including the entries that `before` excludes.
+  bool nothing_there = false;
 };
 [[nodiscard]] Answer answer_of(const Txn& txn, const Result& result);
-// From what take() returns: five arrays.
+// From the five arrays that take() returns.
 void fill_reads(const Txn& txn, const std::vector<std::string_view>& taken, Outcome& outcome);
 
 }  // namespace tenure::postgres

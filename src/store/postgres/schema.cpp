@@ -2,8 +2,8 @@
 
 #include <string>
 
+#include "store/postgres/routines.hpp"
 #include "store/postgres/statements.hpp"
-#include "store/postgres/views.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::postgres {
@@ -13,12 +13,12 @@ constexpr int oldest_server = 130'000;
 
 struct Found {
   int version = 0;        // 0: there is no schema.
-  int routines = 1;       // Schemas say so since 2.
+  int routines = 1;       // Recorded in the schema since version 2.
   bool is_owner = false;  // Whether this role may replace the routines.
 };
 
 Found find(Connection& connection, const Target& target) {
-  // By a query: to_regclass() may answer from a cache that is older than our lock.
+  // With a query: to_regclass() may answer from a cache that is older than our lock.
   const Result there = connection.execute(
       "SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_catalog.pg_class AS c "
       "JOIN pg_catalog.pg_namespace AS n ON n.oid=c.relnamespace WHERE n.nspname='" +
@@ -40,10 +40,7 @@ bool is_outdated(const Found& found) {
 }
 
 void make_routines(Connection& connection, const Target& target) {
-  for (const char* const sql : {take_sql, judge_sql, look_sql, raise_sql, tell_sql, change_sql,
-                                change_all_sql, fence_sql, views_sql}) {
-    connection.execute(target.in_schema(sql));
-  }
+  for (const std::string& sql : routines_sql()) connection.execute(target.in_schema(sql));
   connection.execute(target.in_schema("INSERT INTO @.meta VALUES ('routines', '" +
                                       std::to_string(routines_version) +
                                       "') ON CONFLICT (name) DO UPDATE SET value=excluded.value"));
@@ -51,17 +48,18 @@ void make_routines(Connection& connection, const Target& target) {
 
 void make(Connection& connection, const Target& target) {
   const std::string name = target.quoted_schema();
-  // Where a schema was made for us we need not be able to make one.
+  // If the schema was created for us, we need no right to create one.
   const Result there = connection.execute("SELECT FROM pg_catalog.pg_namespace WHERE nspname='" +
                                           target.schema + "'");
   if (there.rows() == 0) connection.execute("CREATE SCHEMA " + name);
-  connection.execute(target.in_schema(tables_sql));
+  connection.execute(target.in_schema(tables_sql()));
   connection.execute(target.in_schema("INSERT INTO @.meta VALUES ('version', '" +
                                       std::to_string(schema_version) + "')"));
   make_routines(connection, target);
-  // Not when routines are replaced: roles that were never granted EXECUTE may depend on PUBLIC's.
-  connection.execute(target.in_schema(revoke_sql));
-  // An epoch from the start: no revision is zero.
+  // Not when routines are replaced: roles that were never granted EXECUTE may depend on PUBLIC's
+  // right.
+  connection.execute(target.in_schema(revoke_sql()));
+  // Begins with an epoch, so that no revision is zero.
   connection.execute(target.in_schema(
       "UPDATE @.head SET revision = extract(epoch FROM clock_timestamp())::bigint << 30;"
       "INSERT INTO @.marker VALUES ('@.marker'::regclass)"));
@@ -81,7 +79,7 @@ void make_once(Connection& connection, const Target& target) {
   } catch (const Failed& failed) {
     if (!failed.broken()) connection.execute("ROLLBACK");
     if (failed.state() != "42501") throw;
-    // Some of the routines belong to another role, which has to replace them: clusters.md.
+    // Another role owns some of the routines and has to replace them: docs/clusters.md.
     if (found.version != 0) return;
     throw StoreError(std::string{failed.what()} + ": ask an administrator to run CREATE SCHEMA " +
                      target.quoted_schema() + " AUTHORIZATION \"" + PQuser(connection.get()) +

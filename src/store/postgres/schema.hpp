@@ -1,8 +1,9 @@
-// schema.hpp: finding or making the tables of a store.
+// schema.hpp: finds or creates the tables of a store.
 //
-// Any number of clients may start at once: the first to get an advisory lock makes everything in
-// one transaction, the others find it. A schema of a later version is refused, and left alone. In a
-// schema of our version with older routines, the first client whose role owns it replaces those.
+// Any number of clients may start at once: the first one to get an advisory lock creates everything
+// in one transaction, and the others find it. A schema of a later version is refused and left
+// alone. In a schema of our version with older routines, the first client whose role owns it
+// replaces them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@
 
 namespace tenure::postgres {
 
-// The number (oid) of the schema. Throws Failed, or StoreError for one that is not for us.
+// Returns the number (oid) of the schema. Throws Failed, or StoreError for a schema of another
+// version.
 std::int64_t open_schema(Connection& connection, const Target& target);
 
 }  // namespace tenure::postgres

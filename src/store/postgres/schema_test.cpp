@@ -1,4 +1,4 @@
-// Making the schema, refusing what is not for us, and what is said of it.
+// Creating the schema, refusing other schemas, and the facts about it.
 #include <gtest/gtest.h>
 
 #include <latch>
@@ -20,7 +20,7 @@ using kit::Schema;
 
 using conformance::txn;
 
-// What opening says when it refuses; "opened" when it does not.
+// The error of opening; "opened" if there was none.
 std::string refusal(const std::string& url) {
   try {
     std::ignore = open_postgres(url, true);
@@ -133,7 +133,7 @@ TEST(PostgresStore, RefusesKeysThatAreTooLong) {
   EXPECT_EQ(store->apply(txn({}, {}, {Range{}})).reads.at(0).size(), 1U);
 }
 
-// Views are read with any tool; so is a fence in a transaction of the user's own.
+// Any tool can read the views, and any transaction of the user can call fence().
 TEST(PostgresStore, HasViewsAndAFence) {
   const Schema schema;
   Postgres& server = Postgres::instance();

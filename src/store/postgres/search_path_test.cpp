@@ -1,5 +1,5 @@
-// A user who may create functions and operators in `public` cannot make others run them through
-// Tenure: neither the role that locks, nor whoever reads the views or calls fence().
+// A user who may create functions and operators in `public` can't make others run them through
+// Tenure: neither the role that locks, nor readers of the views or callers of fence().
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 #include "store/conformance.hpp"
 #include "store/postgres/postgres_store.hpp"
-#include "store/postgres/statements.hpp"
+#include "store/postgres/routines.hpp"
 #include "tests/kit/pgbouncer.hpp"
 #include "tests/kit/postgres.hpp"
 
@@ -22,9 +22,9 @@ using kit::Postgres;
 
 constexpr std::string_view database = "planted";
 
-// An operator or a function of one or two arguments for every combination of types that pg_catalog
-// has none for: PostgreSQL prefers an exact match, in whatever schema it finds it. Running one is
-// an error, so is the type of what it returns; either fails the statement that met it.
+// Creates an operator or function of one or two arguments for every combination of types that
+// pg_catalog lacks: PostgreSQL prefers an exact match in any schema. Running one raises an error,
+// and its result type is wrong too; either fails the statement that used it.
 constexpr const char* plant_sql = R"sql(
 DO $do$
 DECLARE
@@ -60,7 +60,7 @@ BEGIN
 END $do$;
 )sql";
 
-// A database in which `guest` may create things in `public`, and has.
+// A database in which `guest` may create objects in `public`, and has.
 Postgres& server() {
   static Postgres& made = [] -> Postgres& {
     Postgres& one = Postgres::instance();
@@ -74,18 +74,18 @@ Postgres& server() {
 
 std::string ask(const std::string& sql) { return server().sql(sql, "tenure", database); }
 
-// At a port: the server's, or a pooler's.
+// Through a port: the server's, or a pooler's.
 std::string url_of(int port, std::string_view schema) {
   return "postgres://tenure@127.0.0.1:" + std::to_string(port) + "/" + std::string{database} +
          "?sslmode=disable&gssencmode=disable&tenure_schema=" + std::string{schema};
 }
 
-// Locks, waits and releases as spaces do it, and by change() and look() as well.
+// Locks, waits and releases as spaces do, and through change() and look() as well.
 void use_everything(const std::string& url) {
   const auto store = open_postgres(url, true);
   const auto session = store->open_session({.label = "demo"});
   EXPECT_TRUE(store->alive(session->id()));
-  const std::string prefix = session->id() + "/";  // A new one with each call.
+  const std::string prefix = session->id() + "/";  // New with each call.
   Range line = Range::prefix(prefix).last();
   line.before = this_apply;
   const Txn ticket = txn({session->guard()}, {Write::append(prefix, "{}")}, {line});
@@ -105,7 +105,7 @@ void use_everything(const std::string& url) {
   bell.wait();
   EXPECT_TRUE(
       store->apply(txn({Guard::present("greeting")}, {Write::remove("greeting")})).committed);
-  // Together, in one call.
+  // Several in one call.
   for (const Guard& guard : {Guard::absent("none"), Guard::present(prefix + stamp(first)),
                              Guard::unchanged(prefix + stamp(first), first),
                              Guard::quiet(Range::prefix(prefix), store->apply({}).revision)}) {
@@ -115,7 +115,7 @@ void use_everything(const std::string& url) {
   EXPECT_FALSE(store->facts().empty());
 }
 
-// By a connection with the default search_path, such as an administrator has.
+// With a connection that has the default search_path, as an administrator has.
 void read_views(const std::string& url, const std::string& schema) {
   const auto store = open_postgres(url, true);
   const auto session = store->open_session({.label = "demo"});
@@ -136,7 +136,7 @@ TEST(PostgresSearchPath, PlantedCodeIsNotRun) {
   read_views(url, "direct");
 }
 
-// Where settings of a connection do not last.
+// Behind a pooler, where settings of a connection do not last.
 TEST(PostgresSearchPath, PlantedCodeIsNotRunBehindAPooler) {
   const PgBouncer pooler{server()};
   const std::string url = url_of(pooler.port(), "pooled");
@@ -164,7 +164,8 @@ TEST(PostgresSearchPath, IsSetByEveryFunctionAndNothingIsForPublic) {
             "0");
 }
 
-// As releases before made it: no function had a search_path, and nothing said which routines.
+// As earlier releases made it: no function had a search_path, and no version of the routines was
+// recorded.
 void make_old(const std::string& schema) {
   ask(in(schema, R"sql(
 DO $do$
@@ -184,7 +185,7 @@ TEST(PostgresSearchPath, OfOlderRoutinesIsSetByTheOwner) {
   std::ignore = open_postgres(url, true);
   make_old("older");
   EXPECT_NE(ask(in("older", unset_sql)), "0");
-  // A role that does not own them uses them as they are.
+  // A role that does not own the routines uses them as they are.
   ask("GRANT USAGE ON SCHEMA older TO guest;"
       "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA older TO guest;"
       "GRANT EXECUTE ON ALL ROUTINES IN SCHEMA older TO guest");
@@ -193,7 +194,7 @@ TEST(PostgresSearchPath, OfOlderRoutinesIsSetByTheOwner) {
   EXPECT_NE(ask(in("older", unset_sql)), "0");
   use_everything(url);
   EXPECT_EQ(ask(in("older", unset_sql)), "0");
-  // What was granted stays, and clients that were there before go on.
+  // Granted rights stay, and existing clients continue.
   EXPECT_TRUE(guest->apply(txn({}, {Write::put("a", "")}, {Range::key("a")})).committed);
   EXPECT_EQ(ask("SELECT value FROM older.meta WHERE name='routines'"),
             std::to_string(routines_version));

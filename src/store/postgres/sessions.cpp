@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 constexpr stores::LeaseRenewer::Timing timing{.earliest = 0.22, .latest = 0.33, .retry = 250ms};
 
-// Types match the operators exactly: statements.hpp says why.
+// Operand types match exactly: routines.hpp says why.
 constexpr std::string_view clock_sql =
     "(extract(epoch FROM clock_timestamp())::float8 * 1e9::float8)::bigint";
 
@@ -22,8 +22,8 @@ std::uint64_t random_seed() {
   return std::uint64_t{device()} << 32U | device();
 }
 
-// Of what was found dead, long ago, nobody asks any more. It may be made twice: the answer of the
-// first may be lost.
+// Also deletes sessions that died long ago; nobody asks for them any more. May be made twice: the
+// answer to the first call may be lost.
 constexpr std::string_view insert_sql =
     "WITH old AS (DELETE FROM @.session WHERE deadline < clock_timestamp() - interval '1 hour')"
     "INSERT INTO @.session VALUES ($1, clock_timestamp() + $2::float8 * interval '1 millisecond')"
@@ -60,7 +60,7 @@ bool is_id(std::string_view id) {
 
 }  // namespace
 
-// The renewing thread's, with a connection of its own.
+// Used by the renewing thread, with a connection of its own.
 class Sessions::Renewals {
  public:
   explicit Renewals(std::shared_ptr<Executor> executor)
@@ -123,7 +123,7 @@ void Sessions::end(const std::shared_ptr<stores::Lease>& lease) noexcept {
   try {
     executor_->ask(end_, of(lease->session));
   } catch (...) {  // NOLINT(bugprone-empty-catch)
-    // Its deadline ends it.
+    // The session ends at its deadline.
   }
 }
 

@@ -1,12 +1,12 @@
 // sessions.hpp: the sessions of a process: rows with a deadline on the server's clock.
 //
 //   alive --- renewed in time ---> alive --- not renewed until its deadline ---> dead, for good:
-//     whoever finds that its deadline has passed deletes the row, and a renewal of none fails
+//     the first process that finds the deadline passed deletes the row; a renewal then fails
 //
 // A LeaseRenewer renews them, on a connection of its own.
 //
-// The server's clock is wall time. If it is set forward, sessions end early: what a hold protects
-// should check its token or its guard.
+// The server's clock is wall time. If it is set forward, sessions end early: a protected resource
+// should check the token or the guard of a hold.
 //
 // Thread safety: all of it. stop() once.
 #pragma once
@@ -29,11 +29,11 @@ class Sessions {
  public:
   explicit Sessions(std::shared_ptr<Executor> executor);
 
-  // A row for a new session, and its renewal from now on.
+  // Inserts a row for a new session, and renews it from now on.
   [[nodiscard]] std::shared_ptr<stores::Lease> open(std::chrono::milliseconds ttl);
-  // No more renewals, and no row.
+  // Stops the renewals and deletes the row.
   void end(const std::shared_ptr<stores::Lease>& lease) noexcept;
-  // How long it has to live without being renewed; zero or less: it is dead for good.
+  // How long the session lives without a renewal; zero or less: it is dead for good.
   [[nodiscard]] std::chrono::nanoseconds left(std::string_view id);
   void stop() { renewer_->stop(); }
 

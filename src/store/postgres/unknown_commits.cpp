@@ -1,5 +1,5 @@
-// Writes whose answer was lost: whether their backend still works on them, and how their fate is
-// decided.
+// Writes whose answer was lost: whether their backend still works on them, and how they are
+// resolved.
 #include <charconv>
 #include <chrono>
 #include <string>
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 constexpr auto resolve_limit = 5s;
 constexpr auto end_pause = 20ms;
 
-// The backend that a connection of our own has. Types match the operators exactly: statements.hpp.
+// The backend of a direct connection. Operand types match exactly: routines.hpp.
 std::string backend_of(std::int64_t connection_id) {
   const auto number = static_cast<std::uint64_t>(connection_id);
   return "(SELECT pid FROM pg_locks WHERE locktype='advisory' AND objsubid=1::smallint AND "
@@ -26,7 +26,7 @@ std::string backend_of(std::int64_t connection_id) {
          std::to_string(number & 0xffffffffU) + "'::oid) AS l";
 }
 
-// Of entries that void what was sent on a connection of a pooler.
+// Entries that void what was sent on a pooled connection.
 constexpr std::string_view void_prefix = reserved::void_connections;
 constexpr auto void_lasts = 1h;
 
@@ -36,7 +36,7 @@ std::string Executor::void_key(std::int64_t connection_id) {
   return std::string{void_prefix} + std::to_string(connection_id);
 }
 
-// Whether its backend has something to do. Behind a pooler nobody knows which that is.
+// Whether the connection's backend is working. Behind a pooler nobody knows which backend that is.
 bool Executor::backend_is_active(const Connection& connection) noexcept {
   if (connection.pooled()) return false;
   try {
@@ -57,7 +57,7 @@ void Executor::add_unknown_commit(const UnknownCommit& lost) {
   try {
     resolve_unknown_commits(resolve_limit);
   } catch (const Error&) {  // NOLINT(bugprone-empty-catch)
-    // The next apply decides it.
+    // The next apply resolves it.
   }
 }
 

@@ -19,9 +19,9 @@ struct FreeText {
   void operator()(char* text) const noexcept { PQfreemem(text); }
 };
 
-// A peer that is gone without a word is noticed after 15 seconds of silence, or when what was sent
-// to it was not acknowledged for 10; so is one whose place something else has taken that swallows
-// what it acknowledges (executor.hpp). A standby is not where tickets can be written.
+// A peer that disappears is detected after 15 seconds of silence, or when sent data was not
+// acknowledged for 10 seconds. A middlebox that acknowledges data and swallows it is detected as
+// well (executor.hpp). Tickets can't be written to a standby.
 constexpr std::array<std::pair<const char*, const char*>, 8> defaults = {{
     {"connect_timeout", "5"},
     {"keepalives", "1"},
@@ -33,7 +33,7 @@ constexpr std::array<std::pair<const char*, const char*>, 8> defaults = {{
     {"fallback_application_name", "tenure"},
 }};
 
-// What libpq quotes may be a part of the password.
+// A quotation in a message of libpq may contain a part of the password.
 std::string without_quotes(std::string_view text) {
   std::string plain;
   bool inside = false;
@@ -92,7 +92,7 @@ std::string value_of(const Target& target, std::string_view name) {
   return {};
 }
 
-// What libpq can't read it says itself, when it connects.
+// If libpq can't parse the value, it says so when it connects.
 std::optional<std::chrono::milliseconds> silence_of(const Target& target) {
   const std::string text = value_of(target, "tcp_user_timeout");
   int time = 0;
@@ -111,8 +111,8 @@ std::string show(const Target& target) {
   return text;
 }
 
-// libpq takes what follows the first '@' before a '/' as the host, and shows it: a password with a
-// reserved character in it would be shown in part.
+// libpq takes everything between the first '@' and a '/' as the host, and shows it. Of a password
+// with a reserved character it would show a part.
 void refuse_stray_mark(std::string_view url) {
   const std::string_view rest = url.substr(url.find("://") + 3);
   const std::size_t at = rest.substr(0, rest.find('/')).find('@');
@@ -189,7 +189,7 @@ Target parse_url(std::string_view url) {
     if (!there) set(name, value);
   }
   if (value_of(target, "port").find_first_not_of("0123456789,") != std::string::npos) {
-    throw Error(  // Without a host, a password stands where the port should.
+    throw Error(  // Without a host, a password takes the position of the port.
         "the PostgreSQL URL has a port that is not a number: write "
         "postgres://user:password@host:port/database");
   }

@@ -1,18 +1,18 @@
-// views.hpp: what others may use of the schema: plain SQL views of who holds what, and a fence for
-// transactions of the program's own. @ stands for the schema.
+// views.hpp: the public part of the schema: plain SQL views of holders and waiters, and a fence for
+// transactions of the program. @ stands for the schema.
 //
 //   SELECT path, owner, host, pid FROM tenure.holders;
 //
-// They read the JSON of Tenure's own entries, as store/sqlite/views.hpp has it. A change that
-// keeps their columns, or adds some behind them, needs a new routines_version; any other, a new
-// schema_version.
+// The views read the JSON values of Tenure's own entries (store/sqlite/views.hpp describes them). A
+// change that keeps their columns, or adds columns at the end, needs a new routines_version; any
+// other change needs a new schema_version.
 #pragma once
 
 namespace tenure::postgres {
 
-// Inside a transaction of the user's own: fails when the entry is not there, or was changed after
-// it was seen, and keeps it as it is until the end of the transaction. Writers of the store wait
-// for that end, so such a transaction should be short.
+// For use inside a transaction of the program: fails if the entry does not exist or was changed
+// since it was read, and locks it until the end of the transaction. Writers of the store wait for
+// that end, so the transaction should be short.
 inline constexpr const char* fence_sql = R"sql(
 CREATE OR REPLACE FUNCTION @.fence(entry_key bytea, seen bigint DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$

@@ -1,4 +1,4 @@
-// The thread of Watches: listens, looks sessions up, and calls notices.
+// The service thread of Watches: listens, looks up sessions, and calls notices.
 #include <poll.h>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::int64_t second_ns = 1'000'000'000;
-// With nobody to tell, writers are let off after this.
+// After so long without a watch, this process stops listening, and writers need not notify it.
 constexpr std::int64_t idle_ns = 5 * second_ns;
 
 int hex_digit(char c) {
@@ -93,7 +93,8 @@ void Watches::look_at_timers() {
 
 // --- listening
 
-// LISTEN counts from the commit of its transaction, and the lock must be had before the look.
+// LISTEN takes effect at the commit of its transaction. The advisory lock must be held before the
+// head is read.
 void Watches::start_listening() {
   if (!connection_) connection_ = executor_->connect(0ms);
   if (connection_->pooled()) return;
@@ -207,7 +208,7 @@ void Watches::probe() {
   table_.mutex.lock();
   put_probe_off();
   if (well) {
-    hear();  // What came with the answer rings no bell any more.
+    hear();  // Notifications that came with the answer do not make the socket readable again.
   } else {
     lose_connection();
   }
@@ -230,7 +231,7 @@ void Watches::read_slowly() {
 
 // --- sessions
 
-// Only once changes are heard of: a session that ends after the look is then told.
+// Only once this process is listening: if a session ends after the look-up, it is then notified.
 void Watches::look_at_sessions() {
   std::erase_if(look_at_, [this](const auto& one)
                               TENURE_REQUIRES(table_.mutex) { return !table_.watches(one.first); });
@@ -239,7 +240,7 @@ void Watches::look_at_sessions() {
   for (const std::string& session : table_.sessions()) {
     std::int64_t& look_at = look_at_[session];
     if (look_at > now) continue;
-    look_at = now + second_ns;  // Where the look fails.
+    look_at = now + second_ns;  // If the look-up fails.
     table_.mutex.unlock();
     std::optional<std::chrono::nanoseconds> left;
     try {
@@ -275,7 +276,7 @@ void Watches::sleep() {
     } catch (...) {
       nap = std::min(nap, second_ns);
     }
-    nap = std::min(nap, second_ns);  // poll() does not count while the machine sleeps.
+    nap = std::min(nap, second_ns);  // poll() does not count time while the machine sleeps.
   }
   std::array<pollfd, 2> two{{{.fd = bell_, .events = POLLIN, .revents = 0},
                              {.fd = socket, .events = POLLIN, .revents = 0}}};

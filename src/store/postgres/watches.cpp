@@ -40,7 +40,7 @@ std::unique_ptr<Watch> Watches::add(WatchFor what, Store::Notice notice,
   return stores::WatchTable::handle({shared_from_this(), &table_}, id, std::move(keep));
 }
 
-// Of what is known.
+// As far as this process knows.
 bool Watches::changed_since(const WatchFor& what) const {
   if (what.ranges.empty()) return false;
   if (!known_from_ || what.after < *known_from_) return true;
@@ -80,7 +80,7 @@ void Watches::wrote(const Txn& txn, Revision revision) {
   wake();
 }
 
-// Sessions are told of by the change of their entry.
+// The end of a session shows as a change of its entry, so sessions need notifications too.
 bool Watches::wanted() const { return table_.any_ranges() || table_.any_sessions(); }
 
 void Watches::wake() const noexcept {

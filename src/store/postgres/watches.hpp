@@ -1,21 +1,22 @@
-// watches.hpp: the connection that listens for the watches of a process, and the thread that calls
-// their notices. The watches themselves are in a WatchTable.
+// watches.hpp: the connection that listens for changes on behalf of all watches of a process, and
+// the thread that calls notices. The watches themselves are in a WatchTable.
 //
-//   deaf ---- somebody watches ---------------------------> listening
+//   idle ---- a watch is added ----------------------------> listening
 //     ^                                                         |
-//     '---- nobody has for a while, connection lost ------------'
+//     '---- no watch for a while, or the connection is lost ----'
 //
-// While it listens it holds the advisory lock that makes writers notify (statements.hpp), and so
-// knows of every change after `known_from_`: the last ones are in recent_. A watch of what is later
-// than that costs no round trip. Any other watch is told at once, if anything has changed since: it
-// reads again, and its next watch is of something later. After a reconnect every watch is told.
+// While it listens it holds the advisory lock that makes writers notify (routines.hpp), and
+// therefore knows of every change after `known_from_`; the last ones are in recent_. A watch whose
+// `after` is later than that costs no round trip. Any other watch is notified at once if anything
+// has changed since: its owner reads again, and the next watch has a later `after`. After a
+// reconnect every watch is notified.
 //
-// A connection that something on the way has forgotten says nothing, and looks well: after as long
-// a silence as Target::silence it is asked for an answer.
+// A connection that a router has forgotten looks alive, but delivers nothing: after Target::silence
+// without traffic the server is asked for an answer.
 //
-// Behind a pooler there are no notifications: then the newest revision is read once a second.
+// Behind a pooler there are no notifications; there the newest revision is read once per second.
 //
-// A session that is watched is looked up when its deadline passes and when its entry changes.
+// A watched session is looked up when its deadline passes and when its entry changes.
 //
 // Thread safety: all of it. Notices are called and destroyed with the mutex free.
 #pragma once
@@ -52,18 +53,18 @@ class Watches : public std::enable_shared_from_this<Watches> {
   // `keep` lives as long as the handle.
   [[nodiscard]] std::unique_ptr<Watch> add(WatchFor what, Store::Notice notice,
                                            std::shared_ptr<Store> keep);
-  // What this process has written itself: told without the way through the server.
+  // Reports a write of this process, which needs no notification by the server.
   void wrote(const Txn& txn, Revision revision);
   // May be called by a notice.
   void stop();
-  [[nodiscard]] std::string state();  // For people.
+  [[nodiscard]] std::string state();  // For `tenure doctor`.
 
  private:
   using Lock = base::Mutex::Scoped;
   struct Change {
     Revision revision;
     std::vector<std::string> keys;
-    bool anything = false;  // More keys than could be told.
+    bool anything = false;  // More keys were written than the payload could name.
   };
   static constexpr std::size_t max_recent = 4'096;
 
@@ -75,7 +76,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
 
   void serve();
   void look_at_timers() TENURE_REQUIRES(table_.mutex);
-  // These let go of the mutex meanwhile.
+  // These unlock the mutex meanwhile.
   void listen() TENURE_REQUIRES(table_.mutex);
   void start_listening();
   void stop_listening();
@@ -91,7 +92,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
   const std::shared_ptr<Sessions> sessions_;
   const int bell_;  // An eventfd.
 
-  // The service thread's own.
+  // Used only by the service thread.
   std::unique_ptr<Connection> connection_;
   std::int64_t retry_at_ = 0;
   base::Backoff reconnect_{std::chrono::milliseconds{20}, std::chrono::seconds{1}};
@@ -100,10 +101,11 @@ class Watches : public std::enable_shared_from_this<Watches> {
   std::int64_t probe_at_ = 0;
 
   stores::WatchTable table_;
-  // When to look at a session that is watched, on CLOCK_BOOTTIME; none or 0: at once.
+  // When to look up a watched session, on CLOCK_BOOTTIME; absent or 0: at once.
   std::map<std::string, std::int64_t, std::less<>> look_at_ TENURE_GUARDED_BY(table_.mutex);
   std::optional<Revision> known_from_ TENURE_GUARDED_BY(table_.mutex);
-  bool was_lost_ TENURE_GUARDED_BY(table_.mutex) = false;  // All are told when it is back.
+  // All watches are notified after the next reconnect.
+  bool was_lost_ TENURE_GUARDED_BY(table_.mutex) = false;
   std::deque<Change> recent_ TENURE_GUARDED_BY(table_.mutex);
   bool stopping_ TENURE_GUARDED_BY(table_.mutex) = false;
   stores::ServiceThread service_;

@@ -9,7 +9,7 @@
 namespace tenure::postgres {
 namespace {
 
-// Of pg_type.
+// Type numbers of pg_type.
 constexpr unsigned bool_type = 16;
 constexpr unsigned bytes_type = 17;
 constexpr unsigned number_type = 20;
@@ -37,10 +37,10 @@ void put64(std::string& to, std::int64_t value) {
   to.append(bytes.data(), bytes.size());
 }
 
-// One dimension from 1 on; an array of nothing has none.
+// One dimension whose first index is 1. An empty array has no dimension.
 void put_array(std::string& to, unsigned type, std::size_t count) {
   put32(to, count == 0 ? 0 : 1);
-  put32(to, 1);  // There may be nulls.
+  put32(to, 1);  // The array may contain nulls.
   put32(to, type);
   if (count == 0) return;
   put32(to, count);
@@ -58,7 +58,7 @@ std::uint32_t take32(std::string_view& from) {
   return value;
 }
 
-// Behind its size.
+// A value that is preceded by its size.
 std::string_view take_value(std::string_view& from) {
   const std::uint32_t size = take32(from);
   if (size > from.size())

@@ -1,6 +1,6 @@
 // wire.hpp: parameters and results in PostgreSQL's binary format: arrays, bytes, numbers.
 //
-// Thread safety: none; of one call.
+// Thread safety: none; an object belongs to one call.
 #pragma once
 
 #include <array>
@@ -12,14 +12,14 @@
 
 namespace tenure::postgres {
 
-// The parameters of one call, in order. All their bytes are in one piece: a lock is two calls of a
-// dozen each.
+// The parameters of one call, in order. One allocation has all their bytes: a lock is two calls
+// with a dozen parameters each.
 class Params {
  public:
   using Bytes = std::vector<std::optional<std::string_view>>;
 
   Params() = default;
-  // So many, of so many bytes, about.
+  // The expected number of parameters, and of bytes.
   Params(std::size_t count, std::size_t bytes);
 
   void add(const Bytes& values);                                     // bytea[]
@@ -27,19 +27,19 @@ class Params {
   void add(const std::vector<bool>& values);                         // boolean[]
   void add_flag(bool value);
   void add_number(std::int64_t value);
-  void set_number(std::size_t index, std::int64_t value);  // Of one that was added.
+  void set_number(std::size_t index, std::int64_t value);  // Replaces a number that was added.
   void add_text(std::string_view value);
   void add_bytes(std::string_view value);
 
   [[nodiscard]] int count() const noexcept { return static_cast<int>(types_.size()); }
   [[nodiscard]] const std::vector<unsigned>& types() const noexcept { return types_; }
-  // Until the next is added.
+  // Valid until the next add.
   [[nodiscard]] std::string_view value(std::size_t index) const noexcept;
-  // What is sent, about.
+  // About as many bytes as are sent.
   [[nodiscard]] std::size_t size() const noexcept { return bytes_.size(); }
 
  private:
-  void begin(unsigned type);  // One that ends where the next begins.
+  void begin(unsigned type);  // Begins a parameter, which ends where the next one begins.
 
   std::string bytes_;
   std::vector<std::size_t> begins_;
@@ -47,9 +47,9 @@ class Params {
 };
 
 [[nodiscard]] std::int64_t number_in(std::string_view value) noexcept;  // A bigint.
-// An array without nulls. Throws Error for bytes that are none.
+// The elements of an array without nulls. Throws Error for malformed bytes.
 [[nodiscard]] std::vector<std::string_view> elements_in(std::string_view value);
-// The fields of a record; of a null, nothing, which is no array. Throws likewise.
+// The fields of a record; none for a null. Throws Error for malformed bytes.
 [[nodiscard]] std::vector<std::string_view> fields_in(std::string_view value);
 
 }  // namespace tenure::postgres

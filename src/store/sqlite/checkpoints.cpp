@@ -8,10 +8,12 @@
 namespace tenure::sqlite {
 namespace {
 
-constexpr int short_rest = 500;     // What a writer does itself.
-constexpr int gap_of_thread = 100;  // Another process may be at it, and then nothing was moved.
+constexpr int short_rest = 500;  // Pages that a writer moves itself.
+// Another process may be moving the log; then this one moved nothing.
+constexpr int gap_of_thread = 100;
 constexpr int longest_gap = 64;
-constexpr int too_long_log = 2 * Checkpoints::long_log;  // It outgrows the thread.
+// Writers add pages faster than the thread moves them.
+constexpr int too_long_log = 2 * Checkpoints::long_log;
 
 }  // namespace
 
@@ -36,7 +38,7 @@ bool Checkpoints::due(int pages) {
   return true;
 }
 
-// Whether there is a thread for it.
+// False: no thread can be started.
 bool Checkpoints::ask() {
   try {
     if (!thread_.joinable()) thread_ = stores::quiet_thread([this] { work(); });

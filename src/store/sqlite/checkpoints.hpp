@@ -1,16 +1,17 @@
-// checkpoints.hpp: when the log is moved into the database, so that it can begin anew.
+// checkpoints.hpp: decides when the write-ahead log is moved into the database (a checkpoint), and
+// by which thread.
 //
-// That is two syncs and a megabyte written, which SQLite leaves to whoever commits next. Here a
-// thread does most of it beside the writers, and one of them only the rest, which is short:
+// A checkpoint takes two syncs and writes a megabyte. SQLite leaves it to the next commit. Here a
+// thread moves most of the log while writers go on, and a writer moves the short rest:
 //
 //   the log is long --- thread: moves it, while others write on --- a writer: moves what they wrote
 //
-// Only then is there nothing left in the log, and the next writer begins it anew.
+// Only then is the log empty, and the next writer starts it from the beginning.
 //
-// A log that can't begin anew, because somebody reads meanwhile, is tried again at once; then,
-// while that goes on, when it has grown by twice as much as before.
+// If the log can't restart, because somebody is reading it, the next commit tries again; after each
+// further failure the log must have grown by twice as much before the next attempt.
 //
-// Thread safety: due() one thread at a time.
+// Thread safety: due() is called by one thread at a time.
 #pragma once
 
 #include <atomic>
@@ -22,21 +23,23 @@ namespace tenure::sqlite {
 
 class Checkpoints {
  public:
-  // SQLite's own figure. With fewer pages, syncs cost more; with more, each write does: the log's
-  // index is a hash of page numbers, in which a page that is written time and again is looked for
-  // step by step.
+  // SQLite's own default. A shorter log costs more syncs. A longer log makes each write slower: the
+  // log's index is a hash of page numbers, and entries of a page that is written often are probed
+  // one by one.
   static constexpr int long_log = 1000;
 
-  // Moves what it can; how many pages at the log's beginning have been moved then.
+  // Moves as much as it can. Returns how many pages at the beginning of the log have been moved by
+  // then.
   using Move = std::function<int()>;
   explicit Checkpoints(Move beside) : move_(std::move(beside)) {}
   Checkpoints(const Checkpoints&) = delete;
   Checkpoints& operator=(const Checkpoints&) = delete;
   ~Checkpoints() { stop(); }
 
-  // After a commit that left the log so long: whether the writer is to move the rest now.
+  // Called after a commit that left the log `pages` long. Returns whether the writer moves the rest
+  // now.
   [[nodiscard]] bool due(int pages);
-  // Waits for the thread. Nothing is due after this.
+  // Waits for the thread. Afterwards due() returns false.
   void stop() noexcept;
 
  private:
@@ -45,9 +48,9 @@ class Checkpoints {
   void work() noexcept;
 
   const Move move_;
-  int next_at_ = long_log;  // The length at which it is tried next, and by how much more the time
-  int gap_ = 1;             // after that.
-  int moved_ = 0;           // The thread's, while it is moving.
+  int next_at_ = long_log;  // The length of the log at the next attempt,
+  int gap_ = 1;             // and how much it must grow before the one after that.
+  int moved_ = 0;           // Owned by the thread while it is moving the log.
   std::atomic<std::uint32_t> state_{resting};
   std::thread thread_;
 };

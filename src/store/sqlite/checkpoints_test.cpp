@@ -24,7 +24,7 @@ struct Log {
 
   ~Log() { may_move.release(100); }
 
-  // Asked again until it is so: the thread tells nobody when it has done its part.
+  // Polls: the thread does not report when it has done its part.
   void await_due(int pages, std::source_location where = std::source_location::current()) {
     kit::until([&] { return checkpoints.due(pages); }, where);
   }
@@ -41,13 +41,13 @@ TEST(SqliteCheckpoints, AreNotDueWhileTheLogIsShort) {
 
 TEST(SqliteCheckpoints, LeaveTheWriterTheRestOnly) {
   Log log;
-  EXPECT_FALSE(log.checkpoints.due(full));  // The thread's.
+  EXPECT_FALSE(log.checkpoints.due(full));  // Left to the thread.
   EXPECT_FALSE(log.checkpoints.due(full + 200));
   log.moved = full;
   log.may_move.release();
   log.await_due(full + 300);
   EXPECT_EQ(log.moves, 1);
-  EXPECT_FALSE(log.checkpoints.due(1));  // It has begun anew.
+  EXPECT_FALSE(log.checkpoints.due(1));  // The log has restarted.
   EXPECT_FALSE(log.checkpoints.due(full));
   log.may_move.release();
   log.await_due(full);
@@ -58,7 +58,7 @@ TEST(SqliteCheckpoints, AreTriedAgainOnlyWhenALogThatCantBeMovedHasGrown) {
   Log log;
   log.may_move.release(100);
   for (int pages = full; pages < 2 * full; ++pages) {
-    EXPECT_FALSE(log.checkpoints.due(pages));  // Nothing was moved: the rest is not short.
+    EXPECT_FALSE(log.checkpoints.due(pages));  // Nothing was moved, so the rest is not short.
   }
   kit::until([&] { return log.moves != 0; });
   EXPECT_LE(log.moves, 10);
@@ -70,7 +70,7 @@ TEST(SqliteCheckpoints, AreTriedAgainSoonWhenTheLogGoesOn) {
   log.moved = full;
   int pages = full;
   for (const int gap : {1, 2, 4, 8, 16}) {
-    log.await_due(pages);  // But somebody reads, and the log does not begin anew.
+    log.await_due(pages);  // But somebody reads, and the log does not restart.
     const int moves = log.moves;
     for (int i = 1; i < gap; ++i) EXPECT_FALSE(log.checkpoints.due(pages + i));
     EXPECT_EQ(log.moves, moves);
@@ -79,7 +79,7 @@ TEST(SqliteCheckpoints, AreTriedAgainSoonWhenTheLogGoesOn) {
 }
 
 TEST(SqliteCheckpoints, AreTheWritersOwnWhenTheLogOutgrowsTheThread) {
-  Log log;  // Which does not move.
+  Log log;  // Its pages can't be moved.
   EXPECT_FALSE(log.checkpoints.due(full));
   log.may_move.release();
   kit::until([&] { return log.moves != 0; });

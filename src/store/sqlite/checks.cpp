@@ -19,7 +19,8 @@ namespace {
 
 using FileSystems = std::map<std::uint64_t, std::string_view>;
 
-// Between machines, or run by a program: their locks and maps can't be relied on.
+// File systems shared between machines, or implemented by a user program: their locks and mappings
+// are not reliable.
 const FileSystems& shared_file_systems() {
   static const FileSystems all = {
       {0x6969, "NFS"},      {0x517b, "SMB"},        {0xfe534d42, "SMB2"},
@@ -32,7 +33,7 @@ const FileSystems& shared_file_systems() {
   return all;
 }
 
-// Only for people.
+// Names to show; all of these are accepted.
 const FileSystems& local_file_systems() {
   static const FileSystems all = {
       {0xef53, "ext4"},        {0x58465342, "xfs"}, {0x9123683e, "btrfs"}, {0x01021994, "tmpfs"},
@@ -44,7 +45,7 @@ const FileSystems& local_file_systems() {
 std::uint64_t type_of(const std::string& path) {
   struct statfs status{};
   if (::statfs(path.c_str(), &status) != 0) return 0;
-  // The kernel's type is a signed long here and unsigned there; the numbers have 32 bits.
+  // The type of f_type is signed on some platforms and unsigned on others; its values have 32 bits.
   return static_cast<std::uint32_t>(status.f_type);
 }
 
@@ -126,9 +127,9 @@ namespace {
 
 constexpr std::string_view header_magic{"SQLite format 3\0", 16};
 
-// The header of the file as it lies there, through SQLite's own descriptor. Not by SQL: page 1 is
-// the first that a checkpoint writes, and while it tells of more pages than the file has yet (for
-// good, where whoever wrote was killed then), SQLite that may not look at the log calls it damaged.
+// Reads the header of the file through SQLite's own descriptor. Not with SQL: page 1 is the first
+// page that a checkpoint writes. If the writer was killed then, page 1 counts more pages than the
+// file has, and SQLite without its log reports a damaged file.
 std::string header_of(const DatabaseLocation& location) {
   const Connection connection{location, Connection::Mode::identify};
   std::string header(100, '\0');

@@ -1,8 +1,8 @@
-// checks.hpp: whether a path can be a store, before anything is made or touched. Each refusal is
-// one StoreError that says what, where, and what to do.
+// checks.hpp: checks whether a path can be a store, before anything is created or changed. Each
+// refusal is one StoreError that says what is wrong, where, and what to do.
 //
-// The database file is never opened here but by SQLite: closing a descriptor of it would drop
-// SQLite's locks of the whole process.
+// Only SQLite opens the database file: closing any other descriptor of it would drop all locks of
+// the process on that file.
 #pragma once
 
 #include <filesystem>
@@ -13,9 +13,10 @@
 
 namespace tenure::sqlite {
 
-// What is at the path. An absent or empty file is one to be made.
+// What is at the path. An absent or empty file means that a store is to be created.
 struct Found {
-  std::filesystem::path path;  // Absolute, without symbolic links: the side file's name follows it.
+  // Absolute, without symbolic links: the name of the side file is derived from it.
+  std::filesystem::path path;
   bool exists = false;
   bool empty = true;
   SideFile::Owner owner;
@@ -23,10 +24,10 @@ struct Found {
 
 [[nodiscard]] Found check_path(const std::filesystem::path& path, const SqliteOptions& options);
 
-// The file's own header says that it is a store of this version.
+// Throws unless the header of the file says that it is a store of this version.
 void check_identity(const DatabaseLocation& location);
 
-// What `tenure doctor` calls the file system.
+// The name of the file system, for `tenure doctor`.
 [[nodiscard]] std::string file_system_name(const std::filesystem::path& path);
 
 }  // namespace tenure::sqlite

@@ -7,7 +7,8 @@
 namespace tenure::sqlite {
 namespace {
 
-// Writers queue at a gate of ours, so only strangers and the dying are waited for.
+// Our own writers queue at the gate. So this is how long to wait for other programs, or for a
+// process that is being killed.
 constexpr int patience_ms = 10'000;
 constexpr int quick_looks = 50;
 constexpr unsigned kind_bounded = 1;
@@ -36,7 +37,7 @@ std::string sql_of(std::size_t which, std::size_t first_range) {
   return range_sql(static_cast<unsigned>(which - first_range));
 }
 
-// Valid until the statement steps on.
+// Valid until the next step of the statement.
 std::string_view bytes_column(sqlite3_stmt* statement, int column) {
   const void* const bytes = sqlite3_column_blob(statement, column);
   const auto size = static_cast<std::size_t>(sqlite3_column_bytes(statement, column));
@@ -51,7 +52,7 @@ Revision revision_column(sqlite3_stmt* statement, int column) {
   return {static_cast<std::uint64_t>(sqlite3_column_int64(statement, column))};
 }
 
-// The path as a URI takes it.
+// The path as a URI.
 std::string uri(const DatabaseLocation& location, Connection::Mode mode) {
   static constexpr std::string_view digits = "0123456789abcdef";
   std::string text = "file:";
@@ -106,7 +107,7 @@ std::string advice(int code, int system_error, const std::string& path, const st
 
 }  // namespace
 
-// A statement that is bound, stepped, and reset at the end of the scope.
+// Binds and steps a prepared statement, and resets it at the end of the scope.
 class Connection::Run {
  public:
   Run(Connection& connection, std::size_t which)
@@ -115,7 +116,8 @@ class Connection::Run {
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
-  // The bytes must stay until the end of the scope. Never null, or an empty key would be NULL.
+  // The bytes must live until the end of the scope. The pointer is never null: SQLite would bind
+  // NULL instead of an empty key.
   Run& bytes(int index, std::string_view bytes) {
     const char* const at = bytes.data() == nullptr ? "" : bytes.data();
     const int code = sqlite3_bind_blob64(statement_, index, at, bytes.size(), SQLITE_STATIC);
@@ -129,14 +131,14 @@ class Connection::Run {
   Run& revision(int index, Revision revision) {
     return number(index, static_cast<std::int64_t>(revision.value));
   }
-  // Whether there is a row.
+  // Returns whether there is a row.
   bool step(std::string_view doing) {
     const int code = sqlite3_step(statement_);
     if (code == SQLITE_ROW) return true;
     if (code != SQLITE_DONE) connection_.fail(code, doing);
     return false;
   }
-  // True: done. False: the key is taken.
+  // False: the key exists already.
   bool insert() {
     const int code = sqlite3_step(statement_);
     if ((code & 0xff) == SQLITE_CONSTRAINT) return false;
@@ -160,7 +162,7 @@ Connection::Connection(const DatabaseLocation& location, Mode mode) : location_(
   database_.reset(database);
   if (code != SQLITE_OK) fail(code, "open");
   sqlite3_busy_handler(database, &on_busy, this);
-  sqlite3_wal_hook(database, &on_commit, this);  // In the place of SQLite's own checkpoints.
+  sqlite3_wal_hook(database, &on_commit, this);  // Replaces SQLite's automatic checkpoints.
   if (mode != Mode::identify) use(mode);
 }
 
@@ -211,8 +213,8 @@ std::string Connection::ask(const char* sql, const std::vector<Value>& values) {
   return answer;
 }
 
-// Whoever is met has not queued with us: a writer that came before there was a crowd, which takes
-// microseconds, or somebody else's program.
+// The lock is held by a process that did not queue at the gate: a writer that began before there
+// was a crowd, which takes microseconds, or another program.
 int Connection::on_busy(void* self, int times) noexcept {
   const Connection& connection = *static_cast<Connection*>(self);
   if (!connection.patient_ || times >= patience_ms + quick_looks) return 0;
@@ -237,7 +239,8 @@ int Connection::checkpoint() noexcept {
 }
 
 void Connection::sync_log() {
-  std::ignore = ask("SELECT 1 FROM entry LIMIT 1");  // A connection opens the log when it reads.
+  // SQLite opens the log at the first read of a connection.
+  std::ignore = ask("SELECT 1 FROM entry LIMIT 1");
   sqlite3_file* log = nullptr;
   sqlite3_file_control(database_.get(), nullptr, SQLITE_FCNTL_JOURNAL_POINTER,
                        static_cast<void*>(&log));
@@ -268,8 +271,8 @@ void Connection::recall() noexcept {
   written_.clear();
 }
 
-// It also moves when this connection commits, and with each other commit as soon as a transaction
-// here sees it.
+// SQLite's data version. It changes when this connection commits, and when a transaction here first
+// sees the commit of another connection.
 std::uint32_t Connection::version() const noexcept {
   std::uint32_t version = 0;
   sqlite3_file_control(database_.get(), nullptr, SQLITE_FCNTL_DATA_VERSION, &version);
@@ -311,8 +314,8 @@ bool Connection::holds(const Guard& guard) {
   }
 }
 
-// `before`, skip and limit are applied here and not by SQLite: a range is known to be empty only if
-// the scan saw all of it, including the entries that `before` excludes.
+// `before`, skip and limit are applied here and not by SQLite: this process knows a range to be
+// empty only if the scan saw all of it, including the entries that `before` excludes.
 std::vector<Entry> Connection::read(const Range& range, Revision before) {
   if (writing_ && known_.empty(range, before)) return {};
   const unsigned kind = (range.to.empty() ? 0 : kind_bounded) | (range.reverse ? kind_reverse : 0);
@@ -321,7 +324,7 @@ std::vector<Entry> Connection::read(const Range& range, Revision before) {
   if (!range.to.empty()) run.bytes(2, range.to);
   std::vector<Entry> entries;
   std::uint32_t skip = range.skip;
-  bool nothing = writing_;  // Nothing so far but what this transaction wrote.
+  bool nothing = writing_;  // The scan found only entries that this transaction wrote.
   while (run.step("read")) {
     const std::string_view key = bytes_column(run.get(), 0);
     if (before != Revision{} && stamp_of(key) >= before) {
@@ -374,7 +377,7 @@ void Connection::fail(int code, std::string_view doing) {
   const std::string said =
       database_ ? sqlite3_errmsg(database_.get()) : std::string{sqlite3_errstr(code)};
   const int primary = code & 0xff;
-  // A commit that met an error of the disk may or may not be found after a crash.
+  // After an I/O error in COMMIT the transaction may or may not survive a crash.
   const bool unknown =
       doing == "commit" && primary == SQLITE_IOERR && !no_space(primary, system_error);
   throw DatabaseError(advice(primary, system_error, location_.path.string(), said), primary,

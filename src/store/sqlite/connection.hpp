@@ -1,7 +1,7 @@
-// connection.hpp: one SQLite connection, and the few statements that a store is made of.
+// connection.hpp: one SQLite connection, and the statements that a store needs.
 //
-// Every call either does what it says or throws a DatabaseError that says what to do; a statement
-// is always reset, so a failed one leaves nothing running.
+// Every call either does what it says or throws a DatabaseError that says what to do. Statements
+// are always reset, so a failed one leaves no statement running.
 //
 // Thread safety: one thread at a time.
 #pragma once
@@ -29,35 +29,37 @@ class DatabaseError : public StoreError {
  public:
   DatabaseError(const std::string& message, int code, bool outcome_unknown)
       : StoreError(message, outcome_unknown), code_(code) {}
-  [[nodiscard]] int code() const noexcept { return code_; }  // SQLite's, without its extension.
+  [[nodiscard]] int code() const noexcept { return code_; }  // SQLite's primary error code.
 
  private:
   int code_;
 };
 
-// Where the database is, and through which of SQLite's file systems it is reached.
+// The path of the database, and the SQLite file system (VFS) that accesses it.
 struct DatabaseLocation {
   std::filesystem::path path;
-  std::string vfs;  // Empty: the default one.
+  std::string vfs;  // Empty: SQLite's default.
 };
 
 class Connection {
  public:
   enum class Mode : std::uint8_t {
-    identify,  // Reads the file as it lies there: no lock, no log, nothing is made.
-    relaxed,   // A commit reaches the disk at the next checkpoint,
-    full,      // or before it returns.
+    identify,  // Reads the file without lock and log, and creates nothing.
+    relaxed,   // A commit reaches the disk at the next checkpoint.
+    full,      // A commit reaches the disk before it returns.
   };
   Connection(const DatabaseLocation& location, Mode mode);
-  // Of all connections, this one's or not. What is no longer in the log was synced before.
+  // Syncs the log, and with it the commits of all connections. Pages that have left the log were
+  // synced by the checkpoint.
   void sync_log();
-  // Outside of transactions; not from or to `identify`.
+  // Only outside of a transaction. Neither from nor to `identify`.
   void use(Mode mode);
 
-  // Called again and again while a lock that somebody else has is waited for.
+  // Sets a function that is called repeatedly while a call waits for a lock of another connection.
   void when_busy(std::function<void()> call) { when_busy_ = std::move(call); }
 
-  // SQL with ?1, ?2, … bound to bytes or numbers; the first column of the first row, as text.
+  // SQL with ?1, ?2, … bound to bytes or numbers. Returns the first column of the first row as
+  // text.
   void execute(const char* sql);
   struct Value {
     std::string_view bytes;
@@ -66,24 +68,25 @@ class Connection {
   };
   std::string ask(const char* sql, const std::vector<Value>& values = {});
 
-  // Other processes are told once that this one waits too long for a lock.
+  // If the lock is taken, calls the when_busy() function, once for each wait.
   void begin_write();
-  [[nodiscard]] bool try_begin_write();  // False: somebody writes.
+  [[nodiscard]] bool try_begin_write();  // False: another connection is writing.
   void begin_read();
   void commit();
-  void rollback() noexcept;  // Nothing happens when nothing was begun.
+  void rollback() noexcept;  // No effect outside of a transaction.
 
-  // How long this connection's last commit left the log.
+  // The length of the log after the last commit of this connection.
   [[nodiscard]] int log_pages() const noexcept { return log_pages_; }
-  // Moves as much of the log into the database as nobody reads there any more, and can be moved
-  // without waiting; how many pages of it have been moved then. What fails is for the next one.
+  // Moves as many pages of the log into the database as possible without waiting and without
+  // disturbing readers. Returns how many pages at the beginning of the log have been moved by then.
+  // A failed checkpoint is left to the next one.
   int checkpoint() noexcept;
 
   [[nodiscard]] bool holds(const Guard& guard);
-  // `before`: as Range::before, but for this_apply, which is the caller's to replace.
+  // `before`: as Range::before. The caller has replaced this_apply.
   [[nodiscard]] std::vector<Entry> read(const Range& range, Revision before);
   void put(std::string_view key, std::string_view value, Revision revision);
-  // The key is new: a shorter way than put, and the same where it was not.
+  // For a key that should be new: cheaper than put(), and does the same if the key exists.
   void insert(std::string_view key, std::string_view value, Revision revision);
   void remove(std::string_view key);
 
@@ -99,7 +102,8 @@ class Connection {
   using Statement = std::unique_ptr<sqlite3_stmt, Finalize>;
   class Run;
 
-  // Prepared when first used. The ranges' are made of their options, see read().
+  // Statements are prepared when first used. Those of ranges depend on the options of the range;
+  // see read().
   enum Which : std::uint8_t {
     begin_immediate,
     begin,
@@ -117,7 +121,7 @@ class Connection {
   [[nodiscard]] Statement prepare(const char* sql, bool persistent);
   [[noreturn]] void fail(int code, std::string_view doing);
 
-  // Around a write transaction: what is known of before, and for the next one.
+  // Before and after a write transaction: what this connection knows from the last one.
   void recall() noexcept;
   void wrote(std::string_view key);
   [[nodiscard]] std::uint32_t version() const noexcept;
@@ -131,10 +135,10 @@ class Connection {
   bool patient_ = true;
   bool writing_ = false;
   int log_pages_ = 0;
-  std::uint32_t version_ = 0;  // As this connection's last write transaction left it.
-  // For write transactions only, while no other connection, of whatever process, has written.
+  std::uint32_t version_ = 0;  // After the last write transaction of this connection.
+  // Valid in write transactions, as long as no other connection of any process has written.
   stores::KnownEntries known_;
-  // By this transaction, and not removed since. Ordered: a batch writes hundreds of keys.
+  // Keys that this transaction wrote and has not removed since. A set: a batch writes hundreds.
   std::set<std::string, std::less<>> written_;
   std::unique_ptr<sqlite3, Close> database_;
   std::array<Statement, first_range + range_kinds> statements_;

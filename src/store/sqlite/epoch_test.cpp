@@ -1,4 +1,4 @@
-// Revisions never come twice: epochs, lost side files, copies, and the count that runs out.
+// Revisions are never used twice: epochs, lost side files, copies, and a count that runs out.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -114,7 +114,7 @@ TEST_F(SqliteEpoch, ASideFileLostWithSessionsIsAnError) {
   put(*store, std::string{"\x01ticket", 7}, R"({"session":")" + session->id() + "\"}");
   put(*store, "mine", "1");
   session.reset();
-  put(*store, key, entry);  // As it is when its process is there no more, or can't be seen.
+  put(*store, key, entry);  // As if its process had ended, or could not be seen.
   store.reset();
   fs::remove(side);
   const auto before = directory.contents();
@@ -160,7 +160,8 @@ TEST_F(SqliteEpoch, TheRepairLeavesTicketsThatHangOnKeys) {
 }
 
 TEST_F(SqliteEpoch, TheRepairLeavesWhoLives) {
-  const auto store = open_sqlite(path);  // A repair rings nobody: the check of once a second tells.
+  // A repair rings nobody; the check once per second notifies.
+  const auto store = open_sqlite(path);
   const auto session = store->open_session({});
   // Its label is not UTF-8, as earlier versions wrote it.
   const std::string ticket = "{\"label\":\"caf\xe9\",\"session\":\"" + session->id() + "\"}";
@@ -194,7 +195,8 @@ TEST_F(SqliteEpoch, TheRepairLeavesWhoLives) {
   EXPECT_TRUE(store->alive(session->id()));
 }
 
-// A read that says revision R has seen everything up to R, or a watch from there on would miss it.
+// A read that returns revision R must have seen everything up to R; otherwise a watch from R would
+// miss changes.
 TEST_F(SqliteEpoch, AReadHasSeenAllUpToItsRevisionThoughEpochsRise) {
   const auto store = open_sqlite(path, after_boot("one"));
   std::vector<Revision> made;

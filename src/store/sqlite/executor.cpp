@@ -18,7 +18,7 @@ constexpr std::int64_t check_every_ns = 1'000'000'000;
 
 bool only_reads(const Txn& txn) { return txn.writes.empty(); }
 
-// Guards, then reads, in whatever transaction the connection is in.
+// Guards, then reads. The caller has begun a transaction if it needs one.
 bool judge(Connection& connection, const Txn& txn) {
   return std::ranges::all_of(txn.guards,
                              [&](const Guard& guard) { return connection.holds(guard); });
@@ -27,13 +27,13 @@ bool judge(Connection& connection, const Txn& txn) {
 void take_reads(Connection& connection, const Txn& txn, Revision self, Outcome& outcome) {
   outcome.reads.reserve(txn.reads.size());
   for (const Range& range : txn.reads) {
-    // An apply that wrote nothing has no revision: all there is was there before it.
+    // An apply that wrote nothing has no revision; every entry is older than it.
     const Revision before = range.before == this_apply ? self : range.before;
     outcome.reads.push_back(connection.read(range, before));
   }
 }
 
-// No process rolls back another's writes, so this is how every early end of a scope ends.
+// Rolls back if the scope ends early.
 class Transaction {
  public:
   explicit Transaction(Connection& connection) : connection_(connection) {}
@@ -77,13 +77,13 @@ Executor::Executor(Opened opened, std::uint32_t max_pages)
       file_(opened.file),
       side_(std::move(opened.side)),
       max_pages_(max_pages) {
-  // The opening's own connection has no limit on pages.
+  // The connection that opened the store has no page limit.
   if (max_pages_ == 0) writer_ = std::move(opened.full);
   enlist();
 }
 
-// The connections go while forks still wait for this: what SQLite keeps locked for all connections
-// of a process must not be locked in a child.
+// Closes the connections before it stops to take part in forks: locks that SQLite shares between
+// the connections of a process must not be held in a child.
 Executor::~Executor() {
   checkpoints_.stop();
   {
@@ -132,8 +132,8 @@ std::unique_ptr<Connection> Executor::open(Connection::Mode mode) const {
   return connection;
 }
 
-// One connection for both: another one would find all that this one knows and has cached changed by
-// a stranger.
+// One connection for both modes: a second connection would find that everything it knows and has
+// cached was changed by another.
 Connection& Executor::writer(bool full) {
   const auto mode = full ? Connection::Mode::full : Connection::Mode::relaxed;
   if (!writer_) writer_ = open(mode);
@@ -168,14 +168,14 @@ void Executor::write_together(std::span<Job*> batch) {
   Header& header = side_->header();
   AtGate gate{*side_};
   begin(connection, gate);
-  // Asked in the transaction, where no other writer counts on.
+  // Inside the transaction, where no other writer can raise the count.
   if ((header.last.load() & count_mask) + batch.size() >= count_mask) {
     connection.rollback();
     gate.enter();
     raise_epoch(writer(true), *side_);
     connection.begin_write();
   }
-  // Whoever wrote before, or died at it, is decided by now.
+  // Earlier writers have committed, rolled back or died by now.
   given_ = header.last.load();
   if (header.decided.load() != given_) header.decided.store(given_);
   try {
@@ -188,7 +188,8 @@ void Executor::write_together(std::span<Job*> batch) {
     throw;
   }
   announce_decided();
-  // Still at the gate: the log begins anew only if nobody writes between this and the next one.
+  // Still at the gate: the log restarts only if nobody writes between this checkpoint and the next
+  // commit.
   if (checkpoints_.due(connection.log_pages())) std::ignore = connection.checkpoint();
 }
 
@@ -209,7 +210,7 @@ void Executor::begin(Connection& connection, AtGate& gate) {
     side_->say_crowded(now);
   }
   gate.enter();
-  // It took its time: others are here.
+  // Entering the gate took a while, so other writers are there.
   if (const std::int64_t then = coarse_clock_ns(); then != now) side_->say_crowded(then);
   connection.begin_write();
 }
@@ -251,7 +252,7 @@ void Executor::touch(std::string_view key, std::uint64_t revision) {
   }
 }
 
-// Up to this batch's last revision: the next writer may have begun already.
+// Up to the last revision of this batch, not further: the next writer may have begun.
 void Executor::announce_decided() noexcept {
   side_->raise_decided(given_);
   for (const std::uint32_t index : touched_) {
@@ -259,8 +260,8 @@ void Executor::announce_decided() noexcept {
   }
 }
 
-void Executor::own_doorbell(std::size_t slot, Look look) {
-  own_look_ = std::move(look);
+void Executor::own_doorbell(std::size_t slot, OnRing on_ring) {
+  on_own_ring_ = std::move(on_ring);
   own_slot_.store(slot);
 }
 
@@ -272,7 +273,7 @@ void Executor::ring(std::size_t bucket) noexcept {
     for (auto slot = static_cast<std::size_t>(std::countr_zero(bits)); slot < doorbells;
          slot += 64) {
       if (slot == own) {
-        own_look_(bucket);
+        on_own_ring_(bucket);
       } else {
         ring_doorbell(side_->doorbell(slot), summary);
       }
@@ -284,11 +285,12 @@ Outcome Executor::read(const Txn& txn) {
   const Traffic::Inside inside{traffic_};
   std::unique_ptr<Connection> connection = borrow();
   Outcome outcome;
-  // Before the snapshot, so that it has everything up to this revision.
+  // Read before the snapshot is taken, so that the snapshot contains everything up to this
+  // revision.
   outcome.revision.value = side_->header().decided.load();
   {
     const Transaction transaction{*connection};
-    // One statement is a transaction of its own.
+    // A single statement needs no explicit transaction.
     const bool several = txn.guards.size() + txn.reads.size() > 1;
     if (several) connection->begin_read();
     outcome.committed = judge(*connection, txn);

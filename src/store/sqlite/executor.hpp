@@ -3,19 +3,20 @@
 //
 //   a batch   BEGIN IMMEDIATE - each apply, with its revision - COMMIT - raise `decided`, ring
 //
-// SQLite's own lock keeps writers apart, but it is no queue: it is polled, and starves. So whoever
-// meets another writer says that there is a crowd, and while that was not long ago all queue at the
-// gate first. Alone, a writer does not pay for it.
+// SQLite's own lock excludes other writers, but it is not a queue: waiters poll it, and may starve.
+// So a writer that meets another one marks the store as crowded, and while the mark is recent all
+// writers queue at the gate first. A writer that is alone does not pay for the gate.
 //
 // Invariants
-//   1. An apply's revision is counted inside the write transaction, before its first write.
-//   2. Before COMMIT every bucket of a written key has the revision; after it, or after the
-//      rollback, `decided` passes it, then the bells ring. A process that dies in between leaves
-//      buckets ahead of `decided`: the watchers' check of once a second finds those.
-//   3. A batch that fails is rolled back, and its applies are made one by one: one that can't be
-//      done fails alone.
+//   1. The revision of an apply is counted inside the write transaction, before its first write.
+//   2. Before COMMIT, the bucket of every written key has the revision. After it, or after the
+//      rollback, `decided` passes the revision, and then the doorbells ring. A process that dies in
+//      between leaves buckets ahead of `decided`; watchers find them in their check once per
+//      second.
+//   3. A batch that fails is rolled back, and its applies run one by one, so that only the failing
+//      one fails.
 //
-// Thread safety: write() one thread at a time; the rest, any.
+// Thread safety: write() is called by one thread at a time, all other functions by any thread.
 #pragma once
 
 #include <atomic>
@@ -36,7 +37,7 @@
 
 namespace tenure::sqlite {
 
-// One apply on its way.
+// One apply that is queued or running.
 struct Job {
   const Txn* txn = nullptr;
   Outcome outcome;
@@ -54,21 +55,22 @@ class Executor final : public ForkAware {
 
   void write(std::span<Job*> batch);
   [[nodiscard]] Outcome read(const Txn& txn);
-  // All that was committed is on the disk, relaxed commits too.
+  // Returns when everything that was committed is on the disk, including relaxed commits.
   void sync();
-  std::string ask(const char* sql);  // On a connection of its own, for facts().
+  std::string ask(const char* sql);  // Uses a connection of its own. For facts().
 
   [[nodiscard]] SideFile& side() const noexcept { return *side_; }
   [[nodiscard]] const DatabaseLocation& location() const noexcept { return location_; }
   [[nodiscard]] Instant now() const noexcept;
 
-  // The bell of this process: with it comes who looks, on the writer's thread, whether a bucket
-  // concerns anybody here. Most writes of a process touch what only it has watched, and would wake
-  // its thread for nothing. Once.
-  using Look = std::function<void(std::size_t bucket)>;
-  void own_doorbell(std::size_t slot, Look look);
+  // Sets the doorbell slot of this process, and a function that the writer's thread calls instead
+  // of ringing it: the function looks whether a bucket concerns any watch of this process. Most
+  // writes of a process touch keys that only the process itself watches, and would wake its service
+  // thread for nothing. Called once.
+  using OnRing = std::function<void(std::size_t bucket)>;
+  void own_doorbell(std::size_t slot, OnRing on_ring);
 
-  // Whether the paths still lead to the files that are open. Once false, always false.
+  // Whether the paths still lead to the open files. Once false, always false.
   [[nodiscard]] bool intact() noexcept;
 
   void before_fork() noexcept override;
@@ -96,25 +98,25 @@ class Executor final : public ForkAware {
   const std::uint32_t max_pages_;
   std::atomic<bool> replaced_{false};
   static constexpr std::size_t no_slot = doorbells;
-  Look own_look_;  // Set before the slot is.
+  OnRing on_own_ring_;  // Set before own_slot_.
   std::atomic<std::size_t> own_slot_{no_slot};
 
   Traffic traffic_;
-  // Of the thread that is in write().
+  // Used only by the thread that is in write().
   std::unique_ptr<Connection> writer_;
-  std::vector<std::uint32_t> touched_;  // Buckets, of this batch.
-  std::uint64_t given_ = 0;             // The last revision of this batch, or the one before it.
-  std::string key_;                     // Of an append.
+  std::vector<std::uint32_t> touched_;  // Buckets of this batch.
+  std::uint64_t given_ = 0;             // The last revision of this batch, or of the one before it.
+  std::string key_;                     // The key of an append.
   std::int64_t next_check_ = 0;
 
-  std::unique_ptr<Connection> checkpointer_;  // Of the thread of checkpoints_.
+  std::unique_ptr<Connection> checkpointer_;  // Used only by the thread of checkpoints_.
   Checkpoints checkpoints_{[this] { return checkpoint_beside(); }};
 
   base::Mutex pool_mutex_;
   std::vector<std::unique_ptr<Connection>> pool_ TENURE_GUARDED_BY(pool_mutex_);
 };
 
-// A slot's bell, from any process.
+// Rings the doorbell of a slot; called by any process.
 void ring_doorbell(Doorbell& bell, std::uint64_t summary) noexcept;
 
 }  // namespace tenure::sqlite

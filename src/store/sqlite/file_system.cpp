@@ -17,7 +17,7 @@
 namespace tenure::sqlite {
 namespace {
 
-// The file underneath stands behind ours in the memory that SQLite gave.
+// SQLite allocates one block for a file: ours comes first, the underlying file behind it.
 struct File {
   sqlite3_file base;
   sqlite3_file* under;
@@ -37,27 +37,28 @@ struct LogFile : File {
   }
 };
 
-// Locks of the log's index: 0 for the writer, 1 for a checkpoint, 2 for recovery, then one for each
-// mark. The mark at 3 means "no log".
+// Lock numbers in the log's index: 0 writer, 1 checkpoint, 2 recovery, then one for each read mark.
+// The mark at lock 3 means "no log".
 struct DatabaseFile : File {
   static constexpr int checkpoint = 1;
   static constexpr int first_mark = 4;
   static constexpr int last_mark = 7;
   static constexpr std::uint32_t short_log = Checkpoints::long_log - 100;
-  static constexpr std::size_t length_at = 16;  // In the index: pages of the log.
-  const volatile void* index;                   // Its beginning; null: not mapped yet.
+  // Offset in the index of the number of pages in the log.
+  static constexpr std::size_t length_at = 16;
+  const volatile void* index;  // The beginning of the index; null: not mapped yet.
   bool in_checkpoint;
-  bool refused;  // In this search for a mark, which goes from the first to the last.
+  bool refused;  // In the current search for a mark, which goes from the first mark to the last.
 
   static int flush() { return SQLITE_OK; }
 
-  // Of the exclusive lock on a mark, by one who begins to read. Whoever comes back to the first
-  // mark has not found one: it must be let.
+  // Whether to refuse the exclusive lock on a read mark. A reader that comes back to the first mark
+  // has found none, and must get it.
   bool refuses(int mark) {
     if (mark == first_mark) refused = !refused && index != nullptr && log_length() < short_log;
     return refused;
   }
-  // Others write it meanwhile; any value will do.
+  // Other processes write this word meanwhile; any value is good enough.
   [[nodiscard]] std::uint32_t log_length() const {
     const auto* const at = static_cast<const volatile char*>(index) + length_at;
     return __atomic_load_n(reinterpret_cast<const volatile std::uint32_t*>(at), __ATOMIC_RELAXED);
@@ -115,7 +116,7 @@ int unmap_index(sqlite3_file* base, int remove) {
   return file.under->pMethods->xShmUnmap(file.under, remove);
 }
 
-// What waits goes first, then the same call underneath.
+// Writes a header that is waiting, then makes the same call on the underlying file.
 template <class Kind, auto method, class... Args>
 auto pass(sqlite3_file* base, Args... args) {
   auto& file = as<Kind>(base);
@@ -169,9 +170,9 @@ constexpr sqlite3_io_methods database_methods = [] {
   return made;
 }();
 
-// A copy of the one underneath but for its name and how files are opened.
+// A copy of the underlying VFS, except for its name and for how files are opened.
 struct FileSystem {
-  sqlite3_vfs vfs;  // First: SQLite hands it back.
+  sqlite3_vfs vfs;  // First member: SQLite passes a pointer to it back to us.
   sqlite3_vfs* under;
   std::string name;
 };

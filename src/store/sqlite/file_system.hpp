@@ -1,23 +1,24 @@
-// file_system.hpp: SQLite's file system, with a third of its calls into the kernel left out. They
-// are most of what a small transaction costs.
+// file_system.hpp: a SQLite file system (VFS) that makes a third fewer system calls. They are most
+// of the cost of a small transaction.
 //
-// One write a frame of the log. SQLite makes two: 24 bytes of header, then the page. Here the
-// header waits for its page. Whoever reads the log is not concerned: a frame counts only after
-// both, when the log's index says so.
+// One write per frame of the log. SQLite makes two: 24 bytes of header, then the page. Here the
+// header waits for its page. Readers are not affected: a frame counts only when the log's index
+// says so, after both parts are written.
 //
-// Fewer read marks. A transaction locks one of a few marks in the log's index, which say how far a
-// checkpoint may go without taking anything from it. Before, SQLite moves the mark to the end of
-// the log, under an exclusive lock: two calls, in every transaction that follows a commit. A mark
-// that is too low is right too, and SQLite takes it where somebody else has the lock; so here it is
-// told so while the log is too short for a checkpoint, and a low mark is in nobody's way.
+// Fewer updates of read marks. A transaction locks one of a few marks in the log's index, which
+// tell a checkpoint how far it may go. Before that, SQLite moves the mark to the end of the log
+// under an exclusive lock: two calls, in every transaction that follows a commit. A mark that is
+// too low is valid too, and SQLite uses it if another process holds the exclusive lock. So this VFS
+// refuses that lock while the log is too short for a checkpoint, when a low mark delays nobody.
 #pragma once
 
 #include <string>
 
 namespace tenure::sqlite {
 
-// The name of a file system that does so on top of that one (empty: the default). Made when first
-// asked for, never removed. Throws StoreError where there is none of that name.
+// Returns the name of such a VFS on top of the given one (empty: SQLite's default). It is
+// registered at the first call and never removed. Throws StoreError if there is no VFS of that
+// name.
 [[nodiscard]] std::string with_fewer_calls(const std::string& under);
 
 }  // namespace tenure::sqlite

@@ -9,17 +9,19 @@
 
 namespace tenure::sqlite {
 
-// Handlers run between a lock and its unlock, which no analysis follows.
+// The handlers lock in one function and unlock in another, which the thread-safety analysis can't
+// follow.
 struct ForkHandlers {
   base::Mutex opening;
   base::Mutex mutex;
   std::vector<ForkAware*> aware;
   Descriptor* descriptors = nullptr;
 
-  // Never destroyed: a store may outlive every static.
+  // Never destroyed: a store may outlive every static object.
   static ForkHandlers& instance() {
     static auto* const handlers = [] {
-      static_cast<void>(base::fork_generation());  // Counts in a child before after_in_child runs.
+      // Registers its handler first, so that it counts before after_in_child runs.
+      static_cast<void>(base::fork_generation());
       ::pthread_atfork(before, after_in_parent, after_in_child);
       return new ForkHandlers;
     }();

@@ -1,15 +1,15 @@
-// fork.hpp: what keeps a forked child from harming its parent's stores.
+// fork.hpp: keeps a forked child from harming its parent's stores.
 //
-// A child gets copies of everything but threads and POSIX locks: SQLite then believes in locks that
-// nobody holds, and an OFD lock lives on for as long as the child has the description open. So, at
-// every fork() of the process,
+// A child inherits everything except threads and POSIX locks: SQLite in the child then relies on
+// locks that it does not hold, and an OFD lock lives on as long as the child keeps the description
+// open. So, at every fork() of the process,
 //
-//   before              each store finishes what it is doing and closes its SQLite connections
-//   after, in parent    they are opened again when they are needed
+//   before              each store finishes its calls and closes its SQLite connections
+//   after, in parent    connections are opened again when they are needed
 //   after, in child     base::forked_since() is true; every Descriptor is closed
 //
-// Thread safety: all of it. The handlers take `opening_mutex`, then their own, then each store's
-// Traffic: whoever is inside a Traffic takes neither.
+// Thread safety: all of it. The handlers lock `opening_mutex`, then their own mutex, then the
+// Traffic of each store; a thread inside a Traffic must lock neither mutex.
 #pragma once
 
 #include <atomic>
@@ -20,15 +20,15 @@
 
 namespace tenure::sqlite {
 
-// Held while a store is being opened, so that no child gets half of one.
+// Held while a store is being opened, so that no child inherits half of one.
 [[nodiscard]] base::Mutex& opening_mutex() noexcept;
 
-// Lets calls through, but for the time of a fork.
+// Lets calls through, except during a fork.
 class Traffic {
  public:
   void enter() noexcept;
   void leave() noexcept;
-  // When it returns nobody is inside, until resume().
+  // Returns when no call is inside; none gets in until resume().
   void pause() noexcept;
   void resume() noexcept;
 
@@ -48,7 +48,8 @@ class Traffic {
   std::atomic<std::uint32_t> inside_{0};
 };
 
-// Is told of forks between enlist() and delist(): in a class that is whole.
+// Notified of forks between enlist() and delist(). A derived class calls enlist() when it is fully
+// constructed.
 class ForkAware {
  public:
   ForkAware() = default;
@@ -64,10 +65,10 @@ class ForkAware {
   void delist() noexcept;
 };
 
-// A file descriptor that a forked child does not keep. Stays where it is.
+// A file descriptor that is closed in a forked child. Neither copyable nor movable.
 class Descriptor {
  public:
-  // As open(2), close-on-exec. In one step with being known here, so no child slips in between.
+  // As open(2), close-on-exec. Opens and registers in one step with respect to forks.
   Descriptor(const char* path, int flags, unsigned mode = 0) noexcept;
   ~Descriptor();
   Descriptor(const Descriptor&) = delete;
@@ -75,7 +76,7 @@ class Descriptor {
 
   [[nodiscard]] int get() const noexcept {
     return fd_;
-  }  // -1 in a forked child, and where open failed.
+  }  // -1 in a forked child, and if open failed.
 
  private:
   friend struct ForkHandlers;

@@ -59,7 +59,7 @@ void GroupCommit::take(Queue& queue) {
   queue.erase(queue.begin(), queue.begin() + count);
 }
 
-// What needs a sync takes later_ along.
+// A batch that needs a sync takes the transactions of later_ along.
 bool GroupCommit::take_batch() {
   const base::Mutex::Scoped lock{mutex_};
   taken_.clear();
@@ -110,7 +110,8 @@ void GroupCommit::lead(const Item* own) {
   pass_on();
 }
 
-// To the first that waits; posts before it are carried along. The committer does the rest.
+// Passes the lead to the first waiting apply, which also makes the posts before it. If none waits,
+// the committer leads.
 void GroupCommit::pass_on() {
   const auto next =
       std::ranges::find_if(queue_, [](const Item* item) { return item->kind == Kind::apply; });
@@ -119,12 +120,12 @@ void GroupCommit::pass_on() {
     base::futex_wake(&(*next)->state, 1);
     return;
   }
-  handed_ = next != queue_.end();  // Nobody else may take the lead from those that wait.
+  handed_ = next != queue_.end();  // No other thread may take the lead from a waiting apply.
   led_ = handed_;
   if (!queue_.empty() || !later_.empty()) work_.notify_one();
 }
 
-// The item of an apply is gone as soon as its thread sees the state.
+// The item of an apply is destroyed as soon as its thread sees the new state.
 void GroupCommit::finish(Item* item) {
   if (item->kind != Kind::apply) {
     finish_posted(item);
@@ -165,7 +166,7 @@ void GroupCommit::serve() {
   }
 }
 
-// One batch.
+// Makes one batch.
 void GroupCommit::serve_turn() {
   {
     const base::Mutex::Scoped lock{mutex_};

@@ -1,19 +1,21 @@
-// group_commit.hpp: the queues of a process's applies. The first in one leads: it makes everything
-// that is queued in one transaction, so callers that come at once share one commit and one sync.
+// group_commit.hpp: the queues of applies of one process. One thread leads: it makes everything
+// that is queued in one transaction, so that concurrent callers share one commit and one sync.
 //
-//   queue_   apply, post   made in order. Nobody leads: the caller of an apply does, for at most
-//                          max_turns batches, then the next that waits; for posts, the committer
-//   later_   apply_then    made in order. The committer's; they share a sync with queue_ if that
+//   queue_   apply, post   made in order. If no thread leads, the caller of an apply does, for at
+//                          most max_turns batches, then the next waiting one; for posts, the
+//                          committer
+//   later_   apply_then    made in order, by the committer; shares a sync with queue_ if queue_
 //                          needs one
 //
 // Invariants
-//   1. What is in one queue is made in order; an apply carries the posts before it along.
-//   2. While something is queued somebody leads, or the committer has been woken.
-//   3. After a sync queue_ is next, and after max_turns batches without one later_ is: a sync
-//      delays what needs none by at most that one, and nobody starves.
-//   4. Callbacks of apply_then run on the committer, in order, while nobody is kept from leading.
+//   1. Each queue is made in order; an apply also makes the posts queued before it.
+//   2. While something is queued, a thread leads or the committer has been woken.
+//   3. After a sync queue_ is next, and after max_turns batches without a sync later_ is next. A
+//      sync therefore delays relaxed transactions by at most one sync, and no queue starves.
+//   4. Callbacks of apply_then run on the committer, in order, while another thread may lead.
 //
-// Thread safety: all of it. stop() once, after the last call; it makes what is queued.
+// Thread safety: all of it. stop() is called once, after the last other call; it makes what is
+// queued.
 #pragma once
 
 #include <atomic>
@@ -41,10 +43,10 @@ class GroupCommit : public std::enable_shared_from_this<GroupCommit> {
   [[nodiscard]] Outcome apply(const Txn& txn);
   void post(Txn txn, Store::Posted done);
   void apply_then(Txn txn, Store::Posted done);
-  // Until the callbacks of all that was posted before have returned. Throws the first error that
-  // one of them was told since the last call; BadRequest on the committer itself.
+  // Waits until the callbacks of everything posted before have returned. Throws the first error
+  // that one of them received since the last call; BadRequest on the committer itself.
   void wait_for_all();
-  // Whether a post is not made yet: what reads must then queue behind it.
+  // Whether a post has not been made yet. A read must then queue behind it.
   [[nodiscard]] bool posts_pending() const noexcept { return posts_.load() != 0; }
   // May be called by a callback.
   void stop();
@@ -53,12 +55,12 @@ class GroupCommit : public std::enable_shared_from_this<GroupCommit> {
   static constexpr std::size_t max_batch = 256;
   static constexpr int max_turns = 4;
 
-  // What the state of an apply can be.
+  // States of an apply.
   static constexpr std::uint32_t waiting = 0;
   static constexpr std::uint32_t leader = 1;
   static constexpr std::uint32_t finished = 2;
   enum class Kind : std::uint8_t { apply, post, then };
-  // An apply's is on its thread's stack, the others' on the heap.
+  // The item of an apply is on its thread's stack, other items are on the heap.
   struct Item : Job {
     std::atomic<std::uint32_t> state{waiting};
     Kind kind = Kind::apply;
@@ -66,14 +68,14 @@ class GroupCommit : public std::enable_shared_from_this<GroupCommit> {
     Store::Posted done;
   };
   using Queue = std::deque<Item*>;
-  // Of posts and of apply_then: how many there were, and how many callbacks have returned.
+  // How many transactions were queued, and how many of their callbacks have returned.
   struct Count {
     std::uint64_t added = 0;
     std::uint64_t told = 0;
   };
 
   void add(Txn txn, Store::Posted done, Kind kind);
-  // Until `own`, if any, is made, and then for what is left of max_turns.
+  // Leads until `own`, if any, is made, and then for the rest of max_turns.
   void lead(const Item* own);
   bool take_batch();
   void take(Queue& queue) TENURE_REQUIRES(mutex_);
@@ -93,20 +95,20 @@ class GroupCommit : public std::enable_shared_from_this<GroupCommit> {
   std::atomic<std::thread::id> committer_id_;
 
   base::Mutex mutex_;
-  std::condition_variable_any work_;      // For the committer.
-  std::condition_variable_any progress_;  // For wait_for_all().
+  std::condition_variable_any work_;      // Wakes the committer.
+  std::condition_variable_any progress_;  // Wakes wait_for_all().
   Queue queue_ TENURE_GUARDED_BY(mutex_);
   Queue later_ TENURE_GUARDED_BY(mutex_);
-  Queue made_ TENURE_GUARDED_BY(mutex_);  // Of later_: their callbacks are to be called.
+  Queue made_ TENURE_GUARDED_BY(mutex_);  // From later_; their callbacks are still to be called.
   bool led_ TENURE_GUARDED_BY(mutex_) = false;
-  bool handed_ TENURE_GUARDED_BY(mutex_) = false;  // The lead, to the committer.
+  bool handed_ TENURE_GUARDED_BY(mutex_) = false;  // The lead was passed to the committer.
   int turns_ TENURE_GUARDED_BY(mutex_) = 0;        // Batches since the last sync.
   bool stopping_ TENURE_GUARDED_BY(mutex_) = false;
   Count posts_count_ TENURE_GUARDED_BY(mutex_);
   Count then_count_ TENURE_GUARDED_BY(mutex_);
   std::exception_ptr failed_ TENURE_GUARDED_BY(mutex_);
   stores::ServiceThread committer_;
-  // The leader's.
+  // Used only by the leader.
   std::vector<Item*> taken_;
   std::vector<Job*> batch_;
 };

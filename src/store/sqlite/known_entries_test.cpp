@@ -1,5 +1,5 @@
-// What a connection remembers instead of asking again is never wrong: random applies of two handles
-// of one file, some of them failing, next to a store that remembers nothing.
+// What a connection remembers is never wrong: random applies of two handles of one file, some of
+// which fail, compared with a store that remembers nothing.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -17,7 +17,7 @@ namespace {
 
 class SqliteKnown : public ::testing::Test {
  protected:
-  // One request, as each store has to be asked: an appended key has the store's own stamp in it.
+  // One request in the form for each store: an appended key contains the store's own stamp.
   struct Step {
     Txn here;
     Txn model;
@@ -29,8 +29,8 @@ class SqliteKnown : public ::testing::Test {
 
   std::size_t below(std::size_t end) { return random() % end; }
   std::string prefix() { return std::string{"ab"[below(2)]} + "/" + "xy"[below(2)]; }
-  // Keys that no append made: some in the ranges of the appended ones, some too short for a stamp,
-  // some whose last bytes are above every revision of both stores, or below.
+  // Keys that no append made: some in the ranges of appended ones, some too short for a stamp, some
+  // whose last bytes are above or below every revision of both stores.
   std::string name() {
     const std::string start = below(2) == 0 ? "k" : prefix();
     switch (below(4)) {
@@ -40,7 +40,7 @@ class SqliteKnown : public ::testing::Test {
     }
   }
 
-  // The same few ranges again and again, read in all ways.
+  // The same few ranges repeatedly, read in all ways.
   Range some_range() {
     Range range =
         below(3) == 0 ? Range::key(name()) : Range::prefix(prefix().substr(0, 2 + below(2)));
@@ -133,7 +133,7 @@ TEST_F(SqliteKnown, IsNeverWrong) {
                            open_sqlite(directory / "app.db", alone())};
   MemoryStore model;
   for (int i = 0; i < 20'000; ++i) {
-    // Mostly long runs of one handle, in which there is something to remember.
+    // Mostly long runs of one handle, so that there is something to remember.
     const std::size_t handle = i / 50 % 2 == 0 ? 0 : below(2);
     const Step step = some_step();
     const Outcome here = handles.at(handle)->apply(step.here);

@@ -1,4 +1,4 @@
-// Opening, and what `tenure doctor` says of a store.
+// Opening a store, and its facts for `tenure doctor`.
 #include <sqlite3.h>
 #include <sys/stat.h>
 
@@ -15,12 +15,13 @@
 namespace tenure::sqlite {
 namespace {
 
-// The stores of this process, by file. Two would be right too, but pay for two queues.
+// The stores of this process, by file. Two stores of one file would be correct, but would have two
+// queues.
 struct Registry {
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::weak_ptr<SqliteStore>> stores;
 
   static Registry& instance() {
-    static auto* const registry = new Registry;  // A store may outlive every static.
+    static auto* const registry = new Registry;  // A store may outlive every static object.
     return *registry;
   }
 };

@@ -22,7 +22,7 @@
 namespace tenure::sqlite {
 namespace {
 
-// What tenure_meta records of the files and the machine.
+// What tenure_meta records about the files and the machine.
 struct Record {
   std::uint64_t epoch = 0;
   std::string side;
@@ -55,9 +55,9 @@ Record recorded(Connection& database) {
   return record;
 }
 
-// At the gate, and durable before any revision of it is given out. Whoever writes without a crowd
-// does not come to the gate, so the counts change under SQLite's lock: in a second transaction,
-// with nobody between count and commit. Until then, revisions of the old epoch are as good as ever.
+// Runs at the gate. The epoch is durable before any of its revisions is used. Writers that are
+// alone do not pass the gate, so the counters are changed under SQLite's write lock, in a second
+// transaction that nobody can get between. Until then, revisions of the old epoch remain valid.
 void write_epoch(Connection& full, SideFile& side, Record record) {
   const auto wall = static_cast<std::uint64_t>(std::max<std::int64_t>(wall_clock_ns(), 0));
   full.begin_write();
@@ -82,7 +82,7 @@ void write_epoch(Connection& full, SideFile& side, Record record) {
   full.rollback();
 }
 
-// One raises the epoch at a time.
+// Only one process at a time raises the epoch.
 class AtGate {
  public:
   explicit AtGate(SideFile& side) : side_(side) { side_.enter_gate(); }
@@ -97,7 +97,8 @@ class AtGate {
 std::int64_t clock_base(const Record& old, const std::string& boot) {
   const std::int64_t fresh = wall_clock_ns() - boot_ns();
   if (old.base == 0) return fresh;
-  // Without a boot id it may be the same boot or not: time must not go back in either.
+  // Without a boot id the boot may or may not be the same one: the clock must not go back in either
+  // case.
   if (boot.empty()) return std::max(old.base, fresh);
   return boot == old.boot ? old.base : fresh;
 }
@@ -114,10 +115,11 @@ void refuse_lost_side(Connection& database, const SideFile& side, const std::str
                    "database, then run `tenure doctor --new-epoch`");
 }
 
-// The session that keeps a ticket alive; empty: none. Null: something else does, a key of the store
-// or what only a later version of Tenure knows, so the death of sessions is nothing to the ticket.
+// The session that keeps a ticket alive; empty: none. Null: the ticket is kept alive by a key of
+// the store, or by something that only a later version of Tenure knows, so it does not depend on
+// sessions.
 std::optional<std::string> session_of(const std::string& ticket) {
-  // Earlier versions wrote labels as they came; such a ticket may be a live one.
+  // Earlier versions wrote labels without validating them; such a ticket may be live.
   const nlohmann::json value = nlohmann::json::parse(as_utf8(ticket), nullptr, false);
   if (!value.is_object()) return std::string{};
   if (value.contains("anchor") || value.contains("format")) return std::nullopt;
@@ -125,7 +127,7 @@ std::optional<std::string> session_of(const std::string& ticket) {
   return value["session"].get<std::string>();
 }
 
-// What sessions without a lock left behind. Whoever watches anything then looks again.
+// Removes what sessions without a lock left behind, and notifies all watches.
 void remove_dead(Connection& database, const SideFile& side) {
   database.begin_write();
   try {
@@ -179,7 +181,7 @@ void raise_epoch_if_needed(const Opened& opened, const SqliteOptions& options) {
   if (options.new_epoch) remove_dead(database, side);
 }
 
-// An empty file, private to its owner whatever the umask.
+// Creates an empty file, private to its owner whatever the umask.
 void make_file(const std::filesystem::path& path) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) {
@@ -192,9 +194,9 @@ void make_file(const std::filesystem::path& path) {
 
 void make_schema(Connection& database) {
   try {
-    // Small pages: a lock writes the one page that it stands on, and most of what that costs goes
-    // by its size. Rows above 229 bytes take a second page. With a rollback journal, so that the
-    // file's own header says whose it is from the first commit on; a log would keep that to itself.
+    // Small pages: a lock writes one page, and most of its cost depends on the page's size. Rows
+    // above 229 bytes need a second page. Created with a rollback journal, so that the file's own
+    // header identifies it from the first commit on; with a log, the header would be in the log.
     database.execute("PRAGMA page_size=1024; PRAGMA journal_mode=DELETE; BEGIN IMMEDIATE");
     database.execute(schema_sql);
     database.execute(views_sql);
@@ -249,11 +251,11 @@ Opened open_files(const std::filesystem::path& path, const SqliteOptions& option
   opened.location = {.path = found.path, .vfs = with_fewer_calls(options.vfs)};
   std::filesystem::path side = found.path;
   side += "-tenure";
-  // A stranger's database gets no side file, not even for a moment. Who makes a database makes its
-  // side file first, so this can't be one that is half made.
+  // The database of another program never gets a side file. A process that creates a database
+  // creates its side file first, so this database is not half created.
   if (!found.empty && !file_id(side)) check_identity(opened.location);
   opened.side = std::make_shared<SideFile>(side, found.owner);
-  found = check_path(found.path, options);  // Again, now that nobody else is making it.
+  found = check_path(found.path, options);  // Again, now that no other process is creating it.
   bool made = false;
   try {
     if (!found.exists) {

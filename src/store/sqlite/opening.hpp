@@ -1,14 +1,14 @@
-// opening.hpp: finding or making the files of a store, and the epoch of its revisions.
+// opening.hpp: finds or creates the files of a store, and manages the epoch of its revisions.
 //
-// A revision is epoch << 30 | count. The count is in the side file only, so it costs no row; the
-// epoch is in the database, and is raised, synced, before any revision of it is given, whenever a
-// count may have been lost: after a boot, in a copied or replaced file, with a new side file, and
-// before the count runs out. So no revision comes twice, power loss included.
+// A revision is epoch << 30 | count. The count is kept in the side file only, so it costs no row.
+// The epoch is in the database, and is raised and synced before any of its revisions is used,
+// whenever a count may have been lost: after a boot, in a copied or replaced file, with a new side
+// file, and before the count runs out. So no revision is used twice, even after power loss.
 //
 //   recorded in tenure_meta: epoch, side (identity of the side file), boot, device, inode, base
 //
 // Thread safety: one opening at a time in a process (opening_mutex); processes exclude each other
-// by the opening byte of the side file.
+// with the opening byte of the side file.
 #pragma once
 
 #include <cstdint>
@@ -30,13 +30,13 @@ struct Opened {
   DatabaseLocation location;
   FileId file;
   std::shared_ptr<SideFile> side;
-  std::unique_ptr<Connection> full;  // The connection that it was all done with.
+  std::unique_ptr<Connection> full;  // The connection that was used for opening.
 };
 
-// Either all of it, or an error and nothing made or changed.
+// Opens all files, or throws and leaves everything as it was.
 [[nodiscard]] Opened open_files(const std::filesystem::path& path, const SqliteOptions& options);
 
-// For the writer whose count runs out: an epoch of its own transaction, at the gate.
+// For a writer whose count runs out. The caller is at the gate.
 void raise_epoch(Connection& full, SideFile& side);
 
 using base::boot_ns;

@@ -28,7 +28,7 @@ void run_sql(const fs::path& path, const std::string& sql) {
   sqlite3_close(database);
 }
 
-// Refused, with a message that has these words in it, and every file as it was.
+// Opening is refused with a message that contains these words, and every file is unchanged.
 void expect_refused(const Directory& directory, const fs::path& path, const std::string& words,
                     const SqliteOptions& options = {}) {
   const auto before = directory.contents();

@@ -1,4 +1,4 @@
-// options.hpp: how a SQLite store is opened, where the default is not what is wanted.
+// options.hpp: options for opening a SQLite store, for repairs and tests.
 #pragma once
 
 #include <chrono>
@@ -10,25 +10,27 @@
 namespace tenure::sqlite {
 
 struct SqliteOptions {
-  // The repair of `tenure doctor --new-epoch`, for when the side file was lost or a backup
-  // restored: takes this side file as the right one, raises the epoch, and removes the sessions
-  // that are dead and their tickets. All processes that used the store must have been stopped.
+  // The repair of `tenure doctor --new-epoch`, for when the side file was lost or a backup was
+  // restored: accepts this side file, raises the epoch, and removes dead sessions and their
+  // tickets. All processes that used the store must have been stopped.
   bool new_epoch = false;
 
   // The rest is for tests.
-  bool alone = false;               // Not shared with other openings of this process.
-  std::string vfs;                  // The SQLite file system to use; empty: its default.
-  std::optional<std::string> boot;  // Instead of the machine's boot id; empty: it can't be read.
-  std::function<std::uint64_t(const std::string& path)> file_system;  // statfs's f_type.
-  // Most pages that the database may have; 0: no limit.
+  bool alone = false;  // Not shared with other openings of this process.
+  std::string vfs;     // The SQLite file system (VFS); empty: SQLite's default.
+  // Instead of the machine's boot id; empty: the boot id can't be read.
+  std::optional<std::string> boot;
+  // Instead of f_type of statfs(2).
+  std::function<std::uint64_t(const std::string& path)> file_system;
+  // The maximum number of pages of the database; 0: no limit.
   std::uint32_t max_pages = 0;
-  // How often watches are checked without being rung. Longer than a test takes: a wake-up that is
-  // lost is not made up for.
+  // How often watches are checked without being rung. A test sets it to more than its own duration,
+  // so that the check does not make up for a lost wake-up.
   std::chrono::nanoseconds check_every = std::chrono::seconds{1};
-  // Called when a watch is armed, before it is looked at whether it is due already.
+  // Called when a watch has been armed, before the store checks whether it is due already.
   std::function<void()> on_armed;
 
-  // Whether two such openings of one file may share a store.
+  // Whether two openings of one file with these options may share a store.
   [[nodiscard]] bool plain() const {
     return !new_epoch && !alone && vfs.empty() && !boot && !file_system && max_pages == 0 &&
            check_every == SqliteOptions{}.check_every && !on_armed;

@@ -1,6 +1,6 @@
-// What is left when the power fails: a file system for SQLite that remembers, for each file, what
-// was synced, and at the "power loss" takes back what was not: all of it, or the writes after a
-// random one, as a disk that reorders may.
+// What is left after a power loss: a SQLite file system that remembers, for each file, what was
+// synced, and at the "power loss" undoes what was not: all of it, or the writes after a random one,
+// as a disk that reorders may.
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ struct Disk {
   struct Change {
     sqlite3_int64 offset;
     std::string bytes;  // Of a write;
-    bool cut = false;   // or the file was cut to `offset`.
+    bool cut = false;   // or the file was truncated to `offset`.
   };
   std::string synced;
   std::vector<Change> since;
@@ -57,8 +57,8 @@ class PowerLossVfs {
     return *vfs;
   }
 
-  // Every file becomes what was synced, and some of what was written since. Ends the process, with
-  // the mutex held: the thread that makes checkpoints must not write afterwards.
+  // Resets every file to what was synced, plus some of what was written since. Ends the process
+  // with the mutex held: the checkpoint thread must not write afterwards.
   [[noreturn]] void lose_power(std::mt19937& random) {
     const std::scoped_lock lock{mutex_};
     for (auto& [path, disk] : disks_) {
@@ -78,7 +78,7 @@ class PowerLossVfs {
   // SQLite gives us szOsFile bytes: ours, then the real file.
   struct File {
     sqlite3_file base;
-    const char* path;  // Null: not one that matters after a boot.
+    const char* path;  // Null: a file that does not matter after a boot.
   };
   static sqlite3_file* real(sqlite3_file* file) {
     return reinterpret_cast<sqlite3_file*>(reinterpret_cast<File*>(file) + 1);
@@ -123,7 +123,7 @@ class PowerLossVfs {
       const std::scoped_lock lock{instance().mutex_};
       const auto [at, is_new] = instance().disks_.try_emplace(path);
       own->path = at->first.c_str();
-      // Whatever is there already was there before the power came on.
+      // What exists already existed before the boot.
       if (is_new) at->second.synced = whole(path);
     }
     own->base.pMethods = &instance().methods_;
@@ -135,7 +135,7 @@ class PowerLossVfs {
   }
 
   void make_methods() {
-    methods_.iVersion = 2;  // Shared memory, but no mapped reads: those would go past us.
+    methods_.iVersion = 2;  // Shared memory, but no mapped reads, which would bypass us.
     methods_.xClose = [](sqlite3_file* f) { return real(f)->pMethods->xClose(real(f)); };
     methods_.xRead = [](sqlite3_file* f, void* to, int size, sqlite3_int64 at) {
       return real(f)->pMethods->xRead(real(f), to, size, at);
@@ -195,18 +195,19 @@ class PowerLossVfs {
   std::map<std::string, Disk> disks_;
 };
 
-// What a process tells the one that looks at the ruins: through a file, as its memory is gone.
+// What a process reports to the one that checks the files: through a file, because its memory is
+// gone.
 struct Told {
   std::uint64_t revision = 0;
   std::string durable;  // The last key that was written with full durability, or before a flush().
-  int then = 0;         // So many callbacks of apply_then have run, in order.
+  int then = 0;         // The number of callbacks of apply_then that have run, in order.
 };
 
 std::string then_key(int round, int i) {
   return "t" + std::to_string(round) + "/" + std::to_string(i);
 }
 
-// Many at once; returns when about half of the callbacks have run, and the rest is under way.
+// Many at once; returns when about half of the callbacks have run.
 int apply_many(Store& store, int round, int many) {
   static std::atomic<int> told = 0;
   for (int i = 0; i < many; ++i) {
@@ -220,8 +221,8 @@ int apply_many(Store& store, int round, int many) {
   return told;
 }
 
-// A run of the machine, in a process of its own that ends with the power: closing the store would
-// write on.
+// One run of the machine, in a process that ends with the power: closing the store would write
+// more.
 [[noreturn]] void run_machine(const std::filesystem::path& path,
                               const std::filesystem::path& report, unsigned seed, int round) {
   std::mt19937 random{seed};
@@ -275,9 +276,9 @@ TEST(SqlitePowerLoss, KeepsWhatWasDurableAndRepeatsNoRevision) {
     if (!key.empty()) durable.push_back(key);
     for (int i = 0; i < told.then; ++i) durable.push_back(then_key(round, i));
     last = std::max(last, Revision{told.revision});
-    // The index of the log is in memory that a boot clears.
+    // The log's index is in memory that a boot clears.
     std::filesystem::remove(directory / "app.db-shm");
-    // Nobody syncs the side file: its counts are those of long ago.
+    // Nobody syncs the side file, so its counts are old.
     if (!old_side.empty()) std::ofstream{side, std::ios::binary | std::ios::in} << old_side;
 
     SqliteOptions options = alone();

@@ -36,7 +36,7 @@ struct SqliteProcess : ::testing::Test {
   Directory directory;
   std::filesystem::path path = directory / "app.db";
 
-  // A process that opens a session, says its id, and waits until it is told anything.
+  // A process that opens a session, reports its id, and waits for a message.
   void hold_session(const Line& line) const {
     const auto store = open_sqlite(path);
     const auto session = store->open_session({});
@@ -46,7 +46,7 @@ struct SqliteProcess : ::testing::Test {
   }
 };
 
-// What a callback of apply_then was told is there, whenever the process is killed.
+// A commit that was reported to a callback of apply_then exists, whenever the process is killed.
 TEST_F(SqliteProcess, AKilledProcessHasMadeWhatItsCallbacksWereTold) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -83,14 +83,15 @@ TEST_F(SqliteProcess, AKilledProcessHasMadeWhatItsCallbacksWereTold) {
 TEST_F(SqliteProcess, AKilledProcessEndsItsSession) {
   Process holder{[this](const Line& line) { hold_session(line); }};
   const std::string id = holder.hear();
-  const auto store = open_sqlite(path, alone());  // Only the kernel tells it of a death.
+  const auto store = open_sqlite(path, alone());  // Only the kernel reports a death to it.
   EXPECT_TRUE(store->alive(id));
   conformance::Bell bell;
   const auto watch = store->watch(death_of(id), bell.notice());
   holder.kill();
   bell.wait();
   EXPECT_FALSE(store->alive(id));
-  EXPECT_NE(value_of(*store, std::string{session_prefix} + id), "none");  // For others to find.
+  // For other processes to find.
+  EXPECT_NE(value_of(*store, std::string{session_prefix} + id), "none");
 }
 
 TEST_F(SqliteProcess, AStoppedProcessIsAlive) {
@@ -99,7 +100,7 @@ TEST_F(SqliteProcess, AStoppedProcessIsAlive) {
   const auto store = open_sqlite(path);
   holder.stop();
   EXPECT_TRUE(store->alive(id));
-  put(*store, "a");  // And is in nobody's way.
+  put(*store, "a");  // And it blocks nobody.
   holder.kill();
   EXPECT_FALSE(store->alive(id));
 }
@@ -109,7 +110,7 @@ TEST_F(SqliteProcess, ADeathIsNoticedAcrossPidNamespaces) {
     if (::unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0 && ::unshare(CLONE_NEWPID) != 0) {
       return line.say("not allowed");
     }
-    // A bare fork: the first process of a namespace can't see its parent, as a Process must.
+    // A bare fork: the first process of a namespace can't see its parent, which a Process needs.
     const int inner = ::fork();
     if (inner == 0) hold_session(line);
     ::waitpid(inner, nullptr, 0);
@@ -156,7 +157,7 @@ TEST_F(SqliteProcess, AForkedChildHarmsNothing) {
     watch.reset();
     session.reset();
     store.reset();
-    const auto own = open_sqlite(path);  // Anew, all is well.
+    const auto own = open_sqlite(path);  // Opened again, everything works.
     put(*own, "child", "1");
     return value_of(*own, "a") == "1" ? 0 : 8;
   });
@@ -167,7 +168,7 @@ TEST_F(SqliteProcess, AForkedChildHarmsNothing) {
   bell.wait();
 }
 
-// Threads are at work while the process forks, over and over.
+// Threads are working while the process forks, repeatedly.
 TEST_F(SqliteProcess, ForksMayComeAtAnyTime) {
   const auto store = open_sqlite(path);
   std::atomic<bool> done = false;
@@ -197,7 +198,7 @@ TEST_F(SqliteProcess, ForksMayComeAtAnyTime) {
   EXPECT_EQ(read(*store, Range::prefix("c")).size(), 20U);
 }
 
-// `sleep` stays behind with nothing of ours open, or with the session where it was given.
+// `sleep` stays behind with nothing of ours open, or with the session if it was passed on.
 TEST_F(SqliteProcess, ASessionIsPassedOnOnlyOnPurpose) {
   for (const bool given : {false, true}) {
     Process parent{[this, given](const Line& line) {
@@ -288,7 +289,7 @@ TEST_F(SqliteProcess, NobodyStarvesAtTheGate) {
   Children children;
   children.start(processes, [&](std::size_t index) {
     const auto store = open_sqlite(path);
-    // Whoever is done goes on for as long as somebody is not: no one gets a free way at the end.
+    // A process that is done continues as long as another is not: nobody runs alone at the end.
     for (int i = 0; left->load() > 0; ++i) {
       const auto begin = std::chrono::steady_clock::now();
       put(*store, "k" + std::to_string(index), std::to_string(i));
@@ -305,7 +306,7 @@ TEST_F(SqliteProcess, NobodyStarvesAtTheGate) {
   std::printf("16 processes: the longest wait of an apply was %ld us\n", worst->load());
 }
 
-// How often the log has begun anew, as its header tells.
+// How often the log has restarted, as its header tells.
 unsigned log_beginnings(const std::filesystem::path& log) {
   std::array<unsigned char, 16> header{};
   std::ifstream file{log, std::ios::binary};
@@ -316,7 +317,7 @@ unsigned log_beginnings(const std::filesystem::path& log) {
   return count;
 }
 
-// Though transactions leave their mark where it is, and others write while it is moved.
+// Although transactions leave their read mark where it is, and others write while it is moved.
 TEST_F(SqliteProcess, TheLogBeginsAnewWhileManyReadAndWrite) {
   constexpr std::size_t processes = 4;
   const Shared<std::atomic<bool>> enough;

@@ -1,4 +1,4 @@
-// refusal.hpp: what is said of a file that can't be used: its path, why, and what to do.
+// refusal.hpp: the error for a file that can't be used: its path, the reason, and what to do.
 #pragma once
 
 #include <filesystem>

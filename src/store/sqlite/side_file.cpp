@@ -38,7 +38,7 @@ std::int64_t coarse_clock_ns() noexcept {
 }
 
 std::size_t key_bucket(std::string_view key) noexcept {
-  std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a: every process must get the same.
+  std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a: all processes must compute the same hash.
   for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
   return (hash ^ hash >> 32U) % key_buckets;
 }
@@ -65,11 +65,12 @@ void unlock_byte(int fd, Byte byte) noexcept {
 
 bool write_locked(int fd, Byte byte) noexcept {
   struct flock lock{};
-  lock.l_type = F_RDLCK;  // Only a writer's lock is in its way.
+  lock.l_type = F_RDLCK;  // Conflicts only with a write lock.
   lock.l_whence = SEEK_SET;
   lock.l_start = static_cast<off_t>(byte);
   lock.l_len = 1;
-  // An error says nothing about the session: better alive than dead by mistake.
+  // An error says nothing about the session: reporting a live session as dead would be worse than
+  // the opposite.
   return ::fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
@@ -119,7 +120,7 @@ SideFile::SideFile(std::filesystem::path path, const Owner& owner) : path_(std::
 
 SideFile::~SideFile() {
   if (shared_ != nullptr) ::munmap(shared_, sizeof(Shared));
-  // Under the opening lock: whoever waits for it looks at the path again.
+  // Under the opening lock: a process that waits for it looks at the path again.
   if (opening_ && made_) ::unlink(path_.c_str());
 }
 
@@ -152,7 +153,7 @@ void SideFile::open_locked(const Owner& owner) {
         mine.st_ino == there.st_ino && mine.st_dev == there.st_dev) {
       return;
     }
-    made_ = false;  // Whoever made it could not use it, and took it away.
+    made_ = false;  // The process that created it could not use it, and removed it.
   }
 }
 
@@ -166,20 +167,21 @@ void SideFile::check_owner(const Owner& owner) const {
 }
 
 void SideFile::make(const Owner& owner) {
-  // Whoever may use the database may use this, whatever the umask says; root makes it for the user.
+  // Every user of the database may use this file, whatever the umask; root creates it for the
+  // database's owner.
   if (made_) {
     if (::geteuid() == 0) std::ignore = ::fchown(gate_->get(), owner.uid, owner.gid);
     ::fchmod(gate_->get(), owner.mode);
   }
-  // All blocks now: a page that can't be had later is a signal, not an error.
+  // Allocates all blocks now: a mapped page without a block would be a SIGBUS later, not an error.
   if (const int error = ::posix_fallocate(gate_->get(), 0, sizeof(Shared)); error != 0) {
     std::ignore = ::ftruncate(gate_->get(), 0);
     refuse(path_, "can't be created: " + text_of(error));
   }
 }
 
-// Version 1 ended before the log, and is otherwise the same. Processes that still use it as such
-// log nothing, which others notice by the gaps between revisions.
+// Version 1 ended before the log, and is otherwise the same. Processes of version 1 may still use
+// the file and log nothing; readers notice the gaps between revisions.
 void SideFile::add_log() const {
   Header old{};
   if (::pread(gate_->get(), static_cast<void*>(&old), sizeof old, 0) != sizeof old) return;
@@ -222,9 +224,9 @@ std::string SideFile::identity() const {
   return {header().identity.data(), header().identity.size()};
 }
 
-// Whoever holds the byte of the queue is the next one: nobody can come between it and the gate but
-// one that has just left the gate and comes again at once, a few times: two processes in strict
-// turn would pay for two switches an apply, and run at half the speed.
+// The holder of the queue byte is next. Only a process that has just left the gate can overtake it,
+// a few times in a row: two processes in strict turns would pay for two context switches per apply,
+// and run at half the speed.
 bool SideFile::crowded(std::int64_t now) const noexcept {
   return header().crowded.load(std::memory_order_relaxed) >= now;
 }

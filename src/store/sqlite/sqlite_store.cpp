@@ -7,6 +7,7 @@
 #include <stop_token>
 #include <utility>
 
+#include "store/common/queued_store.hpp"
 #include "store/session_entry.hpp"
 #include "store/sqlite/checks.hpp"
 #include "store/sqlite/executor.hpp"
@@ -16,8 +17,8 @@
 
 namespace tenure::sqlite {
 
-// Holds a write lock on a byte of its own, through a description of its own, so that a child
-// process can be given this session alone.
+// Holds a write lock on a byte of its own through a description of its own, so that this session
+// alone can be passed to a child process.
 class SqliteStore::HeldSession final : public Session {
  public:
   HeldSession(std::shared_ptr<SqliteStore> store, std::unique_ptr<Descriptor> file, std::string id)
@@ -25,7 +26,7 @@ class SqliteStore::HeldSession final : public Session {
   HeldSession(const HeldSession&) = delete;
   HeldSession& operator=(const HeldSession&) = delete;
 
-  // The entry goes first: where that fails, whoever finds it sees that its lock is gone.
+  // Removes the entry first. If that fails, other processes see that the lock is gone.
   ~HeldSession() override {
     if (store_->forked()) return;
     try {
@@ -35,11 +36,11 @@ class SqliteStore::HeldSession final : public Session {
   }
 
   [[nodiscard]] const std::string& id() const noexcept override { return id_; }
-  // Ids are never used again, so being there is being unchanged.
+  // Ids are never reused, so an entry that exists is unchanged.
   [[nodiscard]] Guard guard() const override { return Guard::present(key()); }
   [[nodiscard]] int descriptor() const noexcept override { return file_->get(); }
   [[nodiscard]] std::stop_token lost() const override {
-    // Only who asks makes the store look after its files.
+    // The store checks its files only if somebody asked for lost().
     std::call_once(observed_, [this] {
       if (!store_->forked()) store_->parts_->watches->observe(lost_);
     });
@@ -64,8 +65,7 @@ SqliteStore::SqliteStore(std::shared_ptr<Executor> executor, const SqliteOptions
 
 SqliteStore::~SqliteStore() {
   if (forked()) {
-    std::ignore =
-        parts_.release();  // The parent's threads, locks and connections: not ours to end.
+    std::ignore = parts_.release();  // They belong to the parent: threads, locks and connections.
     return;
   }
   parts_->watches->stop();
@@ -86,24 +86,17 @@ Outcome SqliteStore::apply(const Txn& txn) {
 }
 
 void SqliteStore::post(Txn txn, Posted done) noexcept {
-  // A copy: where queueing fails, `done` is still to be called.
-  const Posted failed = done;
-  try {
+  stores::queue_or_fail(std::move(done), [&](Posted own) {
     check_forked();
-    parts_->commits->post(std::move(txn), std::move(done));
-  } catch (...) {
-    if (failed) failed({}, std::current_exception());
-  }
+    parts_->commits->post(std::move(txn), std::move(own));
+  });
 }
 
 void SqliteStore::apply_then(Txn txn, Posted done) noexcept {
-  const Posted failed = done;
-  try {
+  stores::queue_or_fail(std::move(done), [&](Posted own) {
     check_forked();
-    parts_->commits->apply_then(std::move(txn), std::move(done));
-  } catch (...) {
-    if (failed) failed({}, std::current_exception());
-  }
+    parts_->commits->apply_then(std::move(txn), std::move(own));
+  });
 }
 
 void SqliteStore::flush() {

@@ -2,15 +2,16 @@
 //
 //   app.db           the entries; any SQLite tool reads them (views.hpp)
 //   app.db-wal, -shm SQLite's own
-//   app.db-tenure    counters, bells, and the bytes that sessions lock (side_file.hpp)
+//   app.db-tenure    counters, doorbells, and the bytes that sessions lock (side_file.hpp)
 //
-// Sessions and watches keep their store.
+// Sessions and watches keep their store alive.
 //
-// A session is alive while some process has its open file description: the kernel ends it, at once,
-// however the process ends, and never earlier. So there are no leases, and no clock decides.
+// A session is alive while some process has its open file description. The kernel ends it at once
+// when the last such process ends, however it ends, and never earlier. So there are no leases, and
+// no clock decides.
 //
-// A store belongs to the process that opened it: after fork() every call of the child throws, and
-// what the child does to the objects it inherited does nothing. It may open the file anew.
+// A store belongs to the process that opened it. After fork(), every call of the child throws, and
+// destroying inherited objects in the child has no effect. The child may open the file again.
 //
 // Thread safety: all calls, from any thread, at once.
 #pragma once
@@ -32,7 +33,7 @@ class Watches;
 
 class SqliteStore final : public Store, public std::enable_shared_from_this<SqliteStore> {
  public:
-  // By open_sqlite.
+  // Called by open_sqlite().
   SqliteStore(std::shared_ptr<Executor> executor, const SqliteOptions& options);
   SqliteStore(const SqliteStore&) = delete;
   SqliteStore& operator=(const SqliteStore&) = delete;
@@ -65,8 +66,8 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
   const std::uint64_t generation_;
 };
 
-// Makes the file where there is none. Throws StoreError. Two openings of one file by one process
-// are one store.
+// Creates the file if there is none. Throws StoreError. Two openings of one file by one process
+// share one store.
 [[nodiscard]] std::shared_ptr<Store> open_sqlite(const std::filesystem::path& path,
                                                  const SqliteOptions& options = {});
 

@@ -21,7 +21,7 @@ namespace {
 conformance::StoreUnderTest make_sqlite() {
   const auto directory = std::make_shared<Directory>();
   return {.open = [directory] { return open_sqlite(*directory / "app.db", alone()); },
-          // Another description in the place of the session's: the kernel ends its lock.
+          // Replaces the session's description by another one: the kernel ends its lock.
           .kill =
               [](Session& session) {
                 const int other = ::open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -65,8 +65,8 @@ TEST(SqliteStore, KeepsWhatWasWritten) {
   EXPECT_GT(put(*store, "b"), last);
 }
 
-// What the log of written keys does not have in full is told all the same: a key that is too long
-// for it, and the first of more keys than it holds.
+// Keys that the log of written keys does not contain completely are reported all the same: a key
+// that is too long for it, and the first of more keys than it can hold.
 TEST(SqliteStore, AWatchDoesNotMissWhatTheLogLacks) {
   const Directory directory;
   const auto store = open_sqlite(directory / "app.db", alone());
@@ -120,7 +120,7 @@ TEST(SqliteStore, FailsAloneInABatch) {
   const auto store = open_sqlite(directory / "app.db", small);
   std::atomic<int> failed = 0;
   std::atomic<int> done = 0;
-  // Posts pile up while the first is made; those that do not fit must not take the others along.
+  // Posts accumulate while the first is made; those that do not fit must not fail the others.
   for (int i = 0; i < 64; ++i) {
     const std::string value(i % 4 == 1 ? 300'000 : 10, 'x');
     store->post(txn({}, {Write::put("k" + std::to_string(i), value)}),
@@ -190,14 +190,14 @@ TEST(SqliteStore, MayBeDroppedByItsOwnThreads) {
   bell.wait(2);
 }
 
-// How often the first process that watches was rung, or has rung itself.
+// How often the first watching process was rung, or has rung itself.
 std::uint32_t rings(const Directory& directory) {
   SideFile side{directory / "app.db-tenure", {.uid = ::getuid(), .gid = ::getgid()}};
   side.done();
   return side.doorbell(0).word.load();
 }
 
-// In its first round the thread of the watches arms and checks all of them.
+// In its first round the service thread arms and checks all watches.
 void await_first_round(Store& store) {
   conformance::Bell bell;
   WatchFor now;
@@ -207,7 +207,7 @@ void await_first_round(Store& store) {
 }
 
 // By a commit of the same bucket that is still under way: nothing is due yet, and the commit rings
-// once more when it is made.
+// again when it is made.
 TEST(SqliteStore, AWatchThatWasRungTooEarlyIsArmedAgain) {
   const Directory directory;
   const auto store = open_sqlite(directory / "app.db", alone());
@@ -246,7 +246,8 @@ TEST(SqliteStore, AWriteWakesItsOwnProcessOnlyForWhatItWatches) {
   EXPECT_GT(rings(directory), before);
 }
 
-// Between the two parts of arming a watch: one of them must see it, or nothing makes up for it.
+// Between the two steps of arming a watch: one of them must see the commit, because nothing makes
+// up for it.
 TEST(SqliteStore, ACommitWhileAWatchIsArmedIsTold) {
   const Directory directory;
   const auto other = open_sqlite(directory / "app.db", alone());

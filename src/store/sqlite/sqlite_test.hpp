@@ -25,7 +25,7 @@ using kit::Children;
 
 class Directory : public kit::TemporaryDirectory {
  public:
-  // Every file in it, with its bytes; a directory's are "/".
+  // Every file in it, with its bytes; those of a directory are "/".
   [[nodiscard]] std::map<std::string, std::string> contents() const {
     std::map<std::string, std::string> found;
     for (const auto& entry : std::filesystem::recursive_directory_iterator{path()}) {
@@ -41,8 +41,8 @@ class Directory : public kit::TemporaryDirectory {
   }
 };
 
-// A handle of its own, as another process would have. Its watches are checked only when they are
-// rung: the check of once a second would hide a wake-up that was lost.
+// A handle of its own, as another process would have. Its watches are checked only when rung: the
+// check once per second would hide a lost wake-up.
 inline SqliteOptions alone() {
   SqliteOptions options;
   options.alone = true;
@@ -66,7 +66,7 @@ inline std::string value_of(Store& store, const std::string& key) {
   return found.empty() ? "none" : found[0].value;
 }
 
-// What opening says when it refuses; "opened" when it does not.
+// The error of opening; "opened" if there was none.
 inline std::string refusal(const std::filesystem::path& path, const SqliteOptions& options = {}) {
   try {
     std::ignore = open_sqlite(path, options);

@@ -2,19 +2,19 @@
 //
 //   sqlite3 app.db 'SELECT path, owner, host, pid FROM tenure_holders'
 //
-// What they read is the JSON of Tenure's own entries:
+// They read the JSON values of Tenure's own entries:
 //   key 0x01 … or 0x02 …   a ticket's claim; the one that has "claims" lists them all:
 //       {"session":ID,"claims":[[PATH],[PATH,GROUP],[PATH,GROUP,LIMIT]],"owner":…,"label":…,
 //        "since":NS,"max_hold":NS,"deadline":NS,"number":N}; the token is the number, or without
-//        one the revision that made the entry. One that lives as long as a key does has
-//        "anchor":["key",KEY] and "by":ID in the place of "session"
+//        one the revision that made the entry. A ticket that is anchored to a key has
+//        "anchor":["key",KEY] and "by":ID instead of "session"
 //   key 0x03 ID            a session: {"host":…,"pid":…,"boot":…,"label":…,"since":NS}
-// NS are nanoseconds since 1970 by the store's clock. Whether a session lives only the kernel
-// knows, so a ticket that a dead process left counts here until somebody removes it.
+// NS are nanoseconds since 1970 by the store's clock. Only the kernel knows whether a session is
+// alive, so a ticket of a dead process is listed here until somebody removes it.
 //
-// A change of the keys of tickets (space/stored/keys.hpp) needs a new schema version. 2: the path
-// before the group in them. A change of the views needs a new views version: whoever opens a
-// database with older ones replaces them. 2: anchors.
+// A change of the keys of tickets (space/stored/keys.hpp) needs a new schema version. Version 2:
+// the path comes before the group in keys. A change of the views needs a new views version: a
+// process that opens a database with older views replaces them. Version 2: anchors.
 #pragma once
 
 namespace tenure::sqlite {

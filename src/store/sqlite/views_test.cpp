@@ -11,7 +11,7 @@
 namespace tenure::sqlite {
 namespace {
 
-// All rows, columns parted by blanks.
+// All rows, with blanks between columns.
 std::string rows(const std::filesystem::path& path, const std::string& sql) {
   sqlite3* database = nullptr;
   sqlite3_open_v2(path.c_str(), &database, SQLITE_OPEN_READONLY, nullptr);

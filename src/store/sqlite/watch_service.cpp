@@ -1,4 +1,4 @@
-// The thread of Watches: sleeps on this process's doorbell, and calls notices.
+// The service thread of Watches: sleeps on the doorbell of this process, and calls notices.
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -23,7 +23,7 @@ Byte slot_byte(std::size_t slot) noexcept {
   return Byte{first_slot_byte + static_cast<std::int64_t>(slot)};
 }
 
-// Shared: other processes ring. For at most so long; negative: for ever.
+// A shared futex: other processes ring. Sleeps for at most `nap_ns`; negative: until rung.
 void sleep_on(Doorbell& bell, std::uint32_t seen, std::int64_t nap_ns) noexcept {
   const timespec nap{.tv_sec = nap_ns / second_ns, .tv_nsec = nap_ns % second_ns};
   bell.sleepers.fetch_add(1);
@@ -38,7 +38,7 @@ void Watches::take_slot() {
   for (std::size_t slot = 0; slot < doorbells; ++slot) {
     if (lock_byte(side.probe()->get(), LockType::write, slot_byte(slot), false) != 0) continue;
     slot_ = slot;
-    side.doorbell(slot).sleepers.store(0);  // Whoever had it may have died asleep.
+    side.doorbell(slot).sleepers.store(0);  // Its last owner may have died asleep.
     return;
   }
   slot_ = random_number() % doorbells;
@@ -49,7 +49,7 @@ void Watches::start() {
   if (service_.started() || stopping_) return;
   take_slot();
   service_.start([self = shared_from_this()] { self->serve(); });
-  if (slot_shared_) return;  // A ring may be for another process too.
+  if (slot_shared_) return;  // A ring may have been for another process too.
   executor_->own_doorbell(slot_, [weak = weak_from_this()](std::size_t bucket) {
     if (const auto self = weak.lock()) self->rung_here(bucket);
   });
@@ -102,14 +102,14 @@ void Watches::rung_here(std::size_t bucket) noexcept {
 void Watches::read_log() {
   const SideFile& side = executor_->side();
   const WriteLog& log = side.log();
-  // In this order: each revision up to `decided` is in the log by then.
+  // In this order: by then the log has every revision up to `decided`.
   const std::uint64_t decided = side.header().decided.load();
   const std::uint64_t count = log.count();
   const bool doubted = doubted_ > seen_;
   bool complete = true;
   for (; log_read_ < count; ++log_read_) {
     const auto entry = log.at(log_read_);
-    if (!entry) {  // Overwritten: on from the middle of the ring, which lasts for a while.
+    if (!entry) {  // Overwritten: go on from the middle of the ring, which is safe for a while.
       complete = false;
       log_read_ = std::max(log_read_, log.count() - (WriteLog::slots / 2)) - 1;
       continue;
@@ -127,7 +127,7 @@ void Watches::read_log() {
   }
 }
 
-// Without being rung: a writer may have died between its commit and the bell.
+// Checks without being rung: a writer may have died between its commit and its ring.
 void Watches::check_all() {
   next_check_ = boot_ns() + check_every_.count();
   std::erase_if(observed_, [](const auto& one) { return one.expired(); });
@@ -147,8 +147,9 @@ void Watches::check_all() {
   }
 }
 
-// Of what the last check found undecided already the writer is dead, or its disk slow. Where it has
-// committed, no other process may ever raise `decided` past it.
+// The writers of revisions that were already undecided at the last check are dead, or their disk is
+// slow. If such a writer has committed, no other process may ever raise `decided` past its
+// revision.
 void Watches::check_undecided() {
   const SideFile& side = executor_->side();
   const std::uint64_t last = side.header().last.load();
@@ -158,7 +159,8 @@ void Watches::check_undecided() {
   table_.due_if([&](const WatchFor& what) { return written_in_buckets(what, decided, suspect); });
 }
 
-// Stop callbacks are the program's own code: they get a thread, and hold up nobody's notices.
+// Stop callbacks are code of the program: they run on a thread of their own and do not delay
+// notices.
 void Watches::declare_lost() {
   lost_ = true;
   std::vector<std::shared_ptr<std::stop_source>> lost;
@@ -171,8 +173,8 @@ void Watches::declare_lost() {
     for (const auto& source : lost) source->request_stop();
   };
   try {
-    tellers_.run(tell);
-  } catch (const std::system_error&) {  // No thread can be started: then here.
+    lost_threads_.run(tell);
+  } catch (const std::system_error&) {  // No thread can be started: run them here.
     table_.mutex.unlock();
     tell();
     table_.mutex.lock();

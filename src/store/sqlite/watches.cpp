@@ -9,7 +9,7 @@
 namespace tenure::sqlite {
 namespace {
 
-// A range over more first bytes than this hangs on the bucket of all keys.
+// A range over more first bytes than this uses the bucket of all keys.
 constexpr std::size_t most_first_bytes = 8;
 
 std::vector<std::uint32_t> buckets_of(const std::vector<Range>& ranges) {
@@ -19,14 +19,14 @@ std::vector<std::uint32_t> buckets_of(const std::vector<Range>& ranges) {
   };
   for (const Range& range : ranges) {
     const std::size_t first = first_byte_bucket(range.from);
-    // A single byte is an end that the bucket of its own first byte does not reach into.
+    // If the end is a single byte, no key of the range begins with that byte.
     const std::size_t last = range.to.empty()
                                  ? every_key - 1
                                  : first_byte_bucket(range.to) - (range.to.size() == 1 ? 1 : 0);
     if (stores::is_one_key(range)) {
       add(key_bucket(range.from));
     } else if (!range.to.empty() && range.to <= range.from) {
-      continue;  // Nothing is in it.
+      continue;  // The range is empty.
     } else if (last - first >= most_first_bytes) {
       add(every_key);
     } else {
@@ -55,11 +55,11 @@ std::unique_ptr<Watch> Watches::add(const WatchFor& what, Store::Notice notice,
                                     std::shared_ptr<Store> keep) {
   const Lock lock{table_.mutex};
   start();
-  read_log();  // For the watches so far: what is older than this one is looked for below.
+  read_log();  // For the earlier watches; the new one is checked below.
   const auto id = table_.add(what, std::move(notice));
   if (on_armed_) on_armed_();
-  // After its bits are set, or a commit in between would not ring. A commit that is under way may
-  // stand in a bucket for an earlier one that is decided: the log has both.
+  // After its bits are set: otherwise a commit in between would not ring. In a bucket, a commit
+  // that is under way may hide an earlier one that is decided; the log has both.
   const bool written = written_in_buckets(what, 0, this_apply.value);
   const bool now =
       lost_ || (written && in_log(what)) || (what.until && *what.until <= executor_->now());
@@ -109,7 +109,7 @@ bool Watches::written_in_buckets(const WatchFor& what, std::uint64_t after,
 }
 
 // Whether a key of a range was written after `after`, as far as the log goes back; true if it does
-// not go back so far. What is not decided rings later.
+// not go back that far. Undecided revisions ring later.
 bool Watches::in_log(const WatchFor& what) const {
   const SideFile& side = executor_->side();
   const std::uint64_t decided = side.header().decided.load();
@@ -138,7 +138,7 @@ void Watches::await_death(const std::string& session) {
   if (!awaited_.insert(session).second) return;
   try {
     stores::quiet_thread([owner = owner_, probe, session, byte = *byte] {
-      // On an error the check of once a second remains.
+      // After an error the check once per second still finds the death.
       if (lock_byte(probe->get(), LockType::read, byte, true) != 0) return;
       unlock_byte(probe->get(), byte);
       const Lock lock{owner->mutex};

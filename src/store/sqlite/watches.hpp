@@ -1,24 +1,26 @@
-// watches.hpp: how the watches of a process learn what all processes write, and the thread that
-// calls their notices. The watches themselves are in a WatchTable.
+// watches.hpp: finds out what all processes write, and runs the thread that calls notices. The
+// watches themselves are in a WatchTable.
 //
-// A watch of one key hangs on the bucket of its hash, a wider one on the buckets of first bytes, or
-// on the one of all keys: those decide which processes a commit rings. A process that is rung reads
-// the log of written keys from where it was, and tells the watches of those keys. An entry of the
-// log counts once its revision is decided: until then the commit is under way, and rings.
+// A watch of one key uses the bucket of the key's hash; a wider range uses the buckets of its first
+// bytes, or the bucket of all keys. Buckets decide which processes a commit rings. A process that
+// is rung reads the log of written keys from where it stopped, and notifies the watches of those
+// keys. An entry of the log counts once its revision is decided; until then the commit is under
+// way, and will ring.
 //
-// Where the log does not have it all (it was overwritten, a key is too long, another version of
-// Tenure writes), buckets decide as well: a watch is due when a bucket of its has a revision r with
-// after < r <= decided. Other keys of the bucket then cost a notice for no reason. Nothing is read
-// from the database in either case.
+// If the log is not complete (it was overwritten, a key is too long, another version of Tenure
+// writes), buckets decide as well: a watch is due if one of its buckets has a revision r with after
+// < r <= decided. Other keys of the bucket then cause a notice without a reason. Neither way reads
+// the database.
 //
-// Whoever rings has taken all bits of the bucket, so a process that still watches it sets its bit
-// again. Once a second everything is looked at without being rung: a writer may have died before
-// ringing, or the files may have been replaced, in which case every watch is due and sessions are
-// lost.
+// A ring clears all bits of its bucket, so a process that still watches the bucket sets its bit
+// again. Once per second everything is checked without a ring: a writer may have died before it
+// rang, or the files may have been replaced. In the latter case every watch is due, and sessions
+// are lost.
 //
-// A death is waited for by one thread a session, blocked in the kernel on the session's byte. It
-// can't be stopped and may outlive the store, so all it owns is the description. stop() takes the
-// watches away from it: a thread that wakes later returns at once and touches nothing.
+// One thread per watched session waits for the session's death, blocked in the kernel on the
+// session's byte. It can't be stopped and may outlive the store, so it owns nothing but the
+// description. stop() detaches the watches from it: a thread that wakes later returns at once and
+// touches nothing.
 //
 // Thread safety: all of it. Notices are called and destroyed with the mutex free.
 #pragma once
@@ -53,18 +55,19 @@ class Watches : public std::enable_shared_from_this<Watches> {
   // `keep` lives as long as the handle.
   [[nodiscard]] std::unique_ptr<Watch> add(const WatchFor& what, Store::Notice notice,
                                            std::shared_ptr<Store> keep);
-  // Is stopped, on a thread of its own, when the store can't vouch for its sessions any more.
+  // `lost` is stopped, on a thread of its own, when the store can't vouch for its sessions any
+  // more.
   void observe(std::weak_ptr<std::stop_source> lost);
   // May be called by a notice.
   void stop();
 
  private:
   using Lock = base::Mutex::Scoped;
-  // With nothing to watch, so many more checks; then the thread sleeps until it is rung.
+  // After so many checks with nothing to watch, the thread sleeps until it is rung.
   static constexpr int max_idle_checks = 3;
 
   void start() TENURE_REQUIRES(table_.mutex);
-  // The hook of table_: which buckets are watched here.
+  // The hook of table_: counts which buckets are watched here.
   void count_buckets(const WatchFor& what, bool armed) TENURE_REQUIRES(table_.mutex);
   // Where a thread that waited for a death finds the watches; null after stop().
   struct Owner {
@@ -77,39 +80,41 @@ class Watches : public std::enable_shared_from_this<Watches> {
 
   void serve();
   void rung_for(std::uint64_t summary) TENURE_REQUIRES(table_.mutex);
-  void rung_here(std::size_t bucket) noexcept;  // By a writer of this process.
+  void rung_here(std::size_t bucket) noexcept;  // Called by a writer of this process.
   void read_log() TENURE_REQUIRES(table_.mutex);
   [[nodiscard]] bool in_log(const WatchFor& what) const;
   void check_all() TENURE_REQUIRES(table_.mutex);
   void check_undecided() TENURE_REQUIRES(table_.mutex);
-  void declare_lost() TENURE_REQUIRES(table_.mutex);  // May let go of the mutex meanwhile.
+  void declare_lost() TENURE_REQUIRES(table_.mutex);  // May unlock the mutex meanwhile.
   // How long to sleep; negative: until rung.
   [[nodiscard]] std::int64_t nap_ns() TENURE_REQUIRES(table_.mutex);
   void arm_bucket(std::size_t bucket) const noexcept;
-  // A bucket of the watch has a revision behind `after` (and its own `after`), up to `last`.
+  // Whether a bucket of the watch has a revision after `after` (and after its own `after`), up to
+  // `last`.
   [[nodiscard]] bool written_in_buckets(const WatchFor& what, std::uint64_t after,
                                         std::uint64_t last) const;
   void take_slot();
 
   const std::shared_ptr<Executor> executor_;
-  const std::chrono::nanoseconds check_every_;  // A second, but for tests.
+  const std::chrono::nanoseconds check_every_;  // One second, except in tests.
   const std::function<void()> on_armed_;        // For tests.
   std::size_t slot_ = 0;                        // Set before the service thread starts.
-  bool slot_shared_ = false;  // With another process: then `summary` may have been taken by it.
+  bool slot_shared_ = false;  // With another process, which may have taken `summary`.
 
   stores::WatchTable table_;
-  // How many watches hang on a bucket. By bucket modulo 64, as a doorbell's summary has them, then
-  // by bucket.
+  // How many watches use a bucket: by bucket modulo 64, as in a doorbell's summary, then by bucket.
   std::array<std::unordered_map<std::uint32_t, std::size_t>, 64> watched_
       TENURE_GUARDED_BY(table_.mutex);
-  std::uint64_t log_read_ TENURE_GUARDED_BY(table_.mutex) = 0;  // Entries of the log.
-  std::uint64_t seen_ TENURE_GUARDED_BY(table_.mutex) = 0;      // Revisions up to this one.
-  // The log lacks something up to this revision: buckets decide too until it is decided.
+  // Entries of the log that were read.
+  std::uint64_t log_read_ TENURE_GUARDED_BY(table_.mutex) = 0;
+  // Revisions up to this one were processed.
+  std::uint64_t seen_ TENURE_GUARDED_BY(table_.mutex) = 0;
+  // The log lacks something up to this revision: until it is decided, buckets decide too.
   std::uint64_t doubted_ TENURE_GUARDED_BY(table_.mutex) = 0;
-  std::uint64_t undecided_ TENURE_GUARDED_BY(table_.mutex) = 0;  // Found so by the last check.
+  std::uint64_t undecided_ TENURE_GUARDED_BY(table_.mutex) = 0;  // At the last check.
   const std::shared_ptr<Owner> owner_ = std::make_shared<Owner>();
   std::unordered_set<std::string> awaited_ TENURE_GUARDED_BY(table_.mutex);
-  base::ThreadGroup tellers_;  // Of lost sessions.
+  base::ThreadGroup lost_threads_;  // Threads that fire lost().
   std::vector<std::weak_ptr<std::stop_source>> observed_ TENURE_GUARDED_BY(table_.mutex);
   Instant planned_ TENURE_GUARDED_BY(table_.mutex);  // When the service thread wakes by itself.
   std::int64_t next_check_ TENURE_GUARDED_BY(table_.mutex) = 0;

@@ -30,7 +30,7 @@ std::optional<WriteLog::Entry> WriteLog::at(std::uint64_t index) const {
     const std::uint64_t word = slot.key[at / sizeof word].load(std::memory_order_acquire);
     std::memcpy(entry.key.data() + at, &word, std::min(sizeof word, entry.key.size() - at));
   }
-  // Entry index + slots goes into the same slot, and its writer may have begun with that.
+  // Entry index + slots uses the same slot, and its writer may have begun to overwrite it.
   if (count_.load() >= index + slots) return std::nullopt;
   return entry;
 }

@@ -1,19 +1,21 @@
-// write_log.hpp: the keys that were written last, by any process, in the mapped side file. A bell
-// says that something in a bucket was written; the log says what, so that only the watches of that
-// key are told.
+// write_log.hpp: the keys that were written last, by any process, in the mapped side file. A
+// doorbell says that some key of a bucket was written; the log says which key, so that only its
+// watches are notified.
 //
-// A ring: entry n is in slot n % slots. A revision has one entry per written key, in order. One
-// writer at a time, inside its SQLite write transaction; what it logs may still be rolled back.
-// Readers are not in its way: an entry that is overwritten while it is read is found to be so.
+// The log is a ring: entry n is in slot n % slots. A revision has one entry per written key, in
+// order. There is one writer at a time, inside its SQLite write transaction; the transaction may
+// still be rolled back. Readers do not block the writer: they detect an entry that was overwritten
+// while they read it.
 //
-// Whoever reads must not take a missing entry for "nothing was written": versions before 2 of the
-// side file have no log, and a process of such a version may still write. Every revision has an
-// entry, so a gap between revisions shows that one is missing.
+// A reader must not take a missing entry for "nothing was written": versions before 2 of the side
+// file have no log, and a process of such a version may still write. Every revision has an entry,
+// so a gap between revisions shows that entries are missing.
 //
 // Memory order: a slot is written after `count` has passed its old entry, each word with release
-// and read with acquire: whoever reads a new word then sees that the old entry is gone.
+// order and read with acquire order. A reader that sees a new word therefore also sees that the old
+// entry is gone.
 //
-// Thread safety: add() inside the write transaction; the rest, any.
+// Thread safety: add() inside the write transaction; the rest from any thread.
 #pragma once
 
 #include <array>
@@ -29,7 +31,7 @@ namespace tenure::sqlite {
 class WriteLog {
  public:
   static constexpr std::size_t slots = 1024;
-  static constexpr std::size_t max_key = 240;  // Of a longer key only this much is there.
+  static constexpr std::size_t max_key = 240;  // A longer key is truncated to this.
 
   struct Entry {
     std::uint64_t revision = 0;
@@ -39,7 +41,7 @@ class WriteLog {
 
   void add(std::string_view key, std::uint64_t revision) noexcept;
   [[nodiscard]] std::uint64_t count() const noexcept { return count_.load(); }
-  // Nothing: it was overwritten. Only for indexes below count().
+  // Nothing: it was overwritten. `index` must be below count().
   [[nodiscard]] std::optional<Entry> at(std::uint64_t index) const;
 
  private:

@@ -1,5 +1,6 @@
-// memo.hpp: what a process remembers of what it has read, so that it need not ask first. Nothing is
-// believed: a transaction compares it, and one that was wrong reads and tries again.
+// key_cache.hpp: what this process remembers about keys and revisions, so that a transaction need
+// not read first. A transaction compares everything that it takes from here: if a remembered value
+// is stale, etcd refuses the transaction, the process reads the key and tries again.
 //
 // Thread safety: all of it.
 #pragma once
@@ -20,54 +21,63 @@
 
 namespace tenure::etcd {
 
-class Memo {
- public:
-  // As a key was when it was last seen.
-  struct Made {
-    std::int64_t mod_revision = 0;  // etcd's; zero: there is no such key.
-    Revision created;               // Ours.
-  };
+// A key as it was last seen.
+struct KeyState {
+  std::int64_t mod_revision = 0;  // etcd's; zero: there is no such key.
+  Revision created;               // Ours.
+};
 
-  void made(std::string_view key, const Made& made) {
+class KeyCache {
+ public:
+  void put(std::string_view key, const KeyState& state) {
     const base::Mutex::Scoped lock{mutex_};
     if (keys_.size() >= max_keys) keys_.clear();
-    keys_.insert_or_assign(std::string{key}, made);
+    keys_.insert_or_assign(std::string{key}, state);
   }
-  void gone(std::string_view key) {
+  void erase(std::string_view key) {
     const base::Mutex::Scoped lock{mutex_};
     const auto at = keys_.find(key);
     if (at != keys_.end()) keys_.erase(at);
   }
-  // All from there up to where the range ends.
-  void gone(std::string_view from, const Range& range) {
+  // Erases the keys from `from` to the end of the range.
+  void erase_from(std::string_view from, const Range& range) {
     const base::Mutex::Scoped lock{mutex_};
     const auto end = range.to.empty() ? keys_.end() : keys_.lower_bound(range.to);
     const auto begin = keys_.lower_bound(from);
     if (begin == keys_.end() || (end != keys_.end() && end->first <= begin->first)) return;
     keys_.erase(begin, end);
   }
-  // The last key in a range; empty: none is known.
+  // The last known key of a range; empty: no key of it is known.
   [[nodiscard]] std::string last_in(const Range& range) const {
     const base::Mutex::Scoped lock{mutex_};
     auto at = range.to.empty() ? keys_.end() : keys_.lower_bound(range.to);
     if (at == keys_.begin() || (--at)->first < range.from) return {};
     return at->first;
   }
-  // Of a key that is not known: that it is not there.
-  [[nodiscard]] Made made(const std::string& key) const {
+  // A key that is not known counts as absent.
+  [[nodiscard]] KeyState find(const std::string& key) const {
     const base::Mutex::Scoped lock{mutex_};
     const auto at = keys_.find(key);
-    return at == keys_.end() ? Made{} : at->second;
+    return at == keys_.end() ? KeyState{} : at->second;
   }
 
-  // etcd's revision for one of ours, which never changes. Only for those that were given: that of
-  // one between two heads does not follow from theirs.
-  void same(Revision revision, std::int64_t by_etcd) {
+ private:
+  static constexpr std::size_t max_keys = 4096;
+
+  mutable base::Mutex mutex_;
+  std::map<std::string, KeyState, std::less<>> keys_ TENURE_GUARDED_BY(mutex_);
+};
+
+// Which revision of etcd's made one of ours. That never changes. Only for revisions that an apply
+// has: a number between two heads does not say which revision of etcd's it belongs to.
+class RevisionCache {
+ public:
+  void add(Revision revision, std::int64_t by_etcd) {
     const base::Mutex::Scoped lock{mutex_};
     if (revisions_.empty() || revisions_.back().ours < revision) {
       revisions_.push_back({.ours = revision, .by_etcd = by_etcd});
-    } else {  // An answer that is late.
-      const auto at = std::ranges::lower_bound(revisions_, revision, {}, &Same::ours);
+    } else {  // A late answer.
+      const auto at = std::ranges::lower_bound(revisions_, revision, {}, &Pair::ours);
       if (at->ours == revision) return;
       revisions_.insert(at, {.ours = revision, .by_etcd = by_etcd});
     }
@@ -75,23 +85,25 @@ class Memo {
   }
   [[nodiscard]] std::optional<std::int64_t> by_etcd(Revision revision) const {
     const base::Mutex::Scoped lock{mutex_};
-    const auto at = std::ranges::lower_bound(revisions_, revision, {}, &Same::ours);
+    const auto at = std::ranges::lower_bound(revisions_, revision, {}, &Pair::ours);
     return at == revisions_.end() || at->ours != revision ? std::nullopt
                                                           : std::optional{at->by_etcd};
   }
 
  private:
-  static constexpr std::size_t max_keys = 4096;
   static constexpr std::size_t max_revisions = 4096;
-
-  struct Same {
+  struct Pair {
     Revision ours;
     std::int64_t by_etcd;
   };
 
   mutable base::Mutex mutex_;
-  std::map<std::string, Made, std::less<>> keys_ TENURE_GUARDED_BY(mutex_);
-  std::deque<Same> revisions_ TENURE_GUARDED_BY(mutex_);  // In order: nearly all come so.
+  std::deque<Pair> revisions_ TENURE_GUARDED_BY(mutex_);  // Sorted; nearly all come in order.
+};
+
+struct Caches {
+  KeyCache keys;
+  RevisionCache revisions;
 };
 
 }  // namespace tenure::etcd

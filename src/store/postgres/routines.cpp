@@ -1,0 +1,345 @@
+// The tables and routines of a store's schema. Fragments that several routines share exist once.
+#include "store/postgres/routines.hpp"
+
+#include <string_view>
+
+#include "store/postgres/statements.hpp"
+#include "store/postgres/views.hpp"
+
+namespace tenure::postgres {
+namespace {
+
+constexpr std::string_view tables = R"sql(
+CREATE TABLE @.meta(name text PRIMARY KEY, value text NOT NULL);
+CREATE TABLE @.head(revision bigint NOT NULL) WITH (fillfactor=10,
+  autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000);
+CREATE UNLOGGED TABLE @.marker(own oid NOT NULL);
+CREATE TABLE @.entry(
+  key bytea PRIMARY KEY,
+  value bytea NOT NULL,
+  created bigint NOT NULL,
+  changed bigint NOT NULL
+) WITH (autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=1000);
+CREATE TABLE @.session(id text PRIMARY KEY, deadline timestamptz NOT NULL);
+INSERT INTO @.head VALUES (0);
+)sql";
+
+// --- take
+
+// The entries of range i, as a query.
+std::string entries_of_range(std::string_view direction, std::string_view into,
+                             std::string_view only_if = "") {
+  return std::string{"SELECT e.key, e.value, e.created, e.changed "}
+      .append(into)
+      .append("FROM @.entry AS e WHERE ")
+      .append(only_if)
+      .append(R"sql(e.key >= froms[i] AND e.key < tos[i]
+          AND (stamps[i] IS NULL OR length(e.key) < 8
+               OR substr(e.key, length(e.key) - 7) < stamps[i])
+          ORDER BY e.key )sql")
+      .append(direction);
+}
+
+// Appends what was found to the results. Each use has text of its own: PL/pgSQL fixes the types of
+// an expression at its first run, and `got` has single values in one case and arrays in the other.
+std::string append_got(std::string_view place) {
+  return std::string{"      places := places || "}.append(place).append(R"sql(;
+      keys := keys || got.key;
+      vals := vals || got.value;
+      made := made || got.created;
+      put := put || got.changed;
+)sql");
+}
+
+// Most ranges ask for one entry, the first or the last: a small query for each range costs a
+// quarter of what one large query over all of them costs.
+std::string take() {
+  constexpr std::string_view each = "LIMIT limits[i] OFFSET skips[i]";
+  return std::string{R"sql(
+CREATE OR REPLACE FUNCTION @.take(
+  froms bytea[], tos bytea[], limits bigint[], skips bigint[], backwards boolean[], stamps bytea[],
+  OUT places bigint[], OUT keys bytea[], OUT vals bytea[], OUT made bigint[], OUT put bigint[])
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  got record;
+BEGIN
+  FOR i IN 1 .. cardinality(froms) LOOP
+    IF limits[i] = 1 AND skips[i] = 0 THEN
+      IF NOT backwards[i] THEN
+        )sql"} +
+         entries_of_range("LIMIT 1", "INTO got ") + ";\n      ELSE\n        " +
+         entries_of_range("DESC LIMIT 1", "INTO got ") + R"sql(;
+      END IF;
+      CONTINUE WHEN NOT FOUND;
+)sql" + append_got("i::bigint") +
+         R"sql(    ELSE
+      SELECT array_fill(i::bigint, ARRAY[count(*)::int]) AS place, array_agg(one.key) AS key,
+             array_agg(one.value) AS value, array_agg(one.created) AS created,
+             array_agg(one.changed) AS changed
+      INTO got FROM (
+        ()sql" +
+         entries_of_range(each, "", "NOT backwards[i] AND ") + ")\n        UNION ALL\n        (" +
+         entries_of_range(std::string{"DESC "}.append(each), "", "backwards[i] AND ") +
+         R"sql()) AS one(key, value, created, changed);
+      CONTINUE WHEN got.key IS NULL;
+)sql" + append_got("got.place") +
+         R"sql(    END IF;
+  END LOOP;
+END $body$;
+)sql";
+}
+
+// --- judge, look, tell, raise_epoch
+
+constexpr std::string_view judge = R"sql(
+CREATE OR REPLACE FUNCTION @.judge(kinds bigint[], froms bytea[], tos bytea[], revisions bigint[])
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  seen bigint;
+BEGIN
+  FOR i IN 1 .. cardinality(kinds) LOOP
+    IF kinds[i] = 3 THEN
+      PERFORM FROM @.entry AS e
+        WHERE e.key >= froms[i] AND e.key < tos[i] AND e.changed > revisions[i] LIMIT 1;
+      IF FOUND THEN RETURN false; END IF;
+    ELSE
+      SELECT e.changed INTO seen FROM @.entry AS e WHERE e.key = froms[i];
+      IF (kinds[i] = 0) = FOUND OR (kinds[i] = 2 AND seen <> revisions[i]) THEN
+        RETURN false;
+      END IF;
+    END IF;
+  END LOOP;
+  RETURN true;
+END $body$;
+)sql";
+
+constexpr std::string_view look = R"sql(
+CREATE OR REPLACE FUNCTION @.look(
+  kinds bigint[], guard_froms bytea[], guard_tos bytea[], revisions bigint[],
+  froms bytea[], tos bytea[], limits bigint[], skips bigint[], backwards boolean[], stamps bytea[],
+  OUT committed boolean, OUT revision bigint, OUT clock bigint,
+  OUT places bigint[], OUT keys bytea[], OUT vals bytea[], OUT made bigint[], OUT put bigint[])
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  committed := @.judge(kinds, guard_froms, guard_tos, revisions);
+  SELECT h.revision INTO revision FROM @.head AS h;
+  IF cardinality(froms) > 0 THEN
+    SELECT t.places, t.keys, t.vals, t.made, t.put INTO places, keys, vals, made, put
+    FROM @.take(froms, tos, limits, skips, backwards, array_replace(stamps,
+      '\xffffffffffffffff', NULL)) AS t;
+  END IF;
+  clock := extract(epoch FROM clock_timestamp()) * 1000000000;
+END $body$;
+)sql";
+
+// Payloads of notifications are short: if the keys do not fit, any key may have changed.
+constexpr std::string_view tell = R"sql(
+CREATE OR REPLACE FUNCTION @.tell(revision bigint, keys bytea[], prefixes bytea[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  told text;
+BEGIN
+  SELECT string_agg(encode(key, 'hex'), ' ') INTO told
+  FROM (SELECT unnest(keys) AS key
+        UNION ALL SELECT prefix || int8send(revision) FROM unnest(prefixes) AS prefix) AS changed;
+  IF length(told) > 7000 THEN told := '*'; END IF;
+  PERFORM pg_notify('tenure ' || '@'::regnamespace::oid, revision || ' ' || told);
+END $body$;
+)sql";
+
+// The new epoch is durable before any of its revisions is given. Plus two: a count that ran over
+// has taken the next epoch, perhaps in a relaxed commit that was lost.
+constexpr std::string_view raise_epoch = R"sql(
+CREATE OR REPLACE PROCEDURE @.raise_epoch() LANGUAGE plpgsql AS $body$
+BEGIN
+  PERFORM set_config('synchronous_commit', replace(current_setting('synchronous_commit'),
+    'off', 'on'), true);
+  UPDATE @.head AS h SET revision = h.revision;
+  IF NOT EXISTS (SELECT FROM @.marker AS m WHERE m.own = m.tableoid) THEN
+    UPDATE @.head AS h SET revision = greatest((h.revision >> 30) + 2,
+      extract(epoch FROM clock_timestamp())::bigint) << 30;
+    DELETE FROM @.marker;
+    INSERT INTO @.marker VALUES ('@.marker'::regclass);
+  END IF;
+  COMMIT AND CHAIN;
+END $body$;
+)sql";
+
+// --- change and change_all
+
+// Takes the lock of `head`, after which every statement sees all earlier commits. `step`: how far
+// the revision rises; `into`: the variable that takes it.
+std::string lock_head(std::string_view step, std::string_view into) {
+  return std::string{R"sql(  LOOP
+    IF current_setting('transaction_isolation') || current_setting('enable_seqscan')
+       || current_setting('search_path') <> 'read committedoffpg_catalog, pg_temp' THEN
+      IF current_setting('transaction_isolation') <> 'read committed' THEN
+        ROLLBACK;
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+      END IF;
+      PERFORM set_config('search_path', 'pg_catalog, pg_temp', true),
+              set_config('enable_seqscan', 'off', true),
+              set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true);
+    END IF;
+    UPDATE @.head AS h SET revision = h.revision)sql"}
+      .append(step)
+      .append(R"sql(
+      WHERE EXISTS (SELECT FROM @.marker AS m WHERE m.own = m.tableoid)
+      RETURNING h.revision, extract(epoch FROM clock_timestamp()) * 1000000000,
+        pg_try_advisory_xact_lock(1414419794, '@'::regnamespace::oid::int),
+        set_config('synchronous_commit', 'off', true)
+      INTO )sql")
+      .append(into)
+      .append(R"sql(, clock, unwatched, setting;
+    EXIT WHEN FOUND;
+    CALL @.raise_epoch();
+  END LOOP;
+)sql");
+}
+
+// Commits without waiting for the disk, then makes the commit durable if the condition holds.
+std::string commit_and_sync(std::string_view durable) {
+  return std::string{"  COMMIT;\n  IF "}
+      .append(durable)
+      .append(" THEN\n    PERFORM ")
+      .append(sync_calls)
+      .append(";\n  END IF;\nEND $body$;\n");
+}
+
+std::string change() {
+  return std::string{R"sql(
+CREATE OR REPLACE PROCEDURE @.change(
+  kinds bigint[], guard_froms bytea[], guard_tos bytea[], revisions bigint[],
+  removes bytea[], put_keys bytea[], put_values bytea[], append_keys bytea[], append_values bytea[],
+  froms bytea[], tos bytea[], limits bigint[], skips bigint[], backwards boolean[], stamps bytea[],
+  durable boolean,
+  INOUT committed boolean, INOUT revision bigint, INOUT clock bigint,
+  INOUT places bigint[], INOUT keys bytea[], INOUT vals bytea[], INOUT made bigint[],
+  INOUT put bigint[])
+LANGUAGE plpgsql AS $body$
+DECLARE
+  unwatched boolean;
+  setting text;
+BEGIN
+)sql"} + lock_head(" + 1", "revision") +
+         R"sql(
+  committed := cardinality(kinds) = 0 OR @.judge(kinds, guard_froms, guard_tos, revisions);
+  IF committed THEN
+    IF cardinality(removes) = 1 THEN
+      DELETE FROM @.entry AS e WHERE e.key = removes[1];
+    ELSIF cardinality(removes) > 0 THEN
+      DELETE FROM @.entry AS e WHERE e.key = ANY (removes);
+    END IF;
+    IF cardinality(append_keys) = 1 THEN
+      INSERT INTO @.entry
+        VALUES (append_keys[1] || int8send(revision), append_values[1], revision, revision);
+    ELSIF cardinality(append_keys) > 0 THEN
+      INSERT INTO @.entry SELECT w.key || int8send(revision), w.value, revision, revision
+        FROM unnest(append_keys, append_values) AS w(key, value);
+    END IF;
+    IF cardinality(put_keys) > 0 THEN
+      INSERT INTO @.entry AS e SELECT w.key, w.value, revision, revision
+        FROM unnest(put_keys, put_values) AS w(key, value)
+        ON CONFLICT (key) DO UPDATE SET value = excluded.value, changed = excluded.changed;
+    END IF;
+    IF NOT unwatched THEN
+      PERFORM @.tell(revision, removes || put_keys, append_keys);
+    END IF;
+  ELSE
+    UPDATE @.head AS h SET revision = h.revision - 1 RETURNING h.revision INTO revision;
+  END IF;
+  IF cardinality(froms) > 0 THEN
+    SELECT t.places, t.keys, t.vals, t.made, t.put INTO places, keys, vals, made, put
+    FROM @.take(froms, tos, limits, skips, backwards, array_replace(stamps,
+      '\xffffffffffffffff', CASE WHEN committed THEN int8send(revision) END)) AS t;
+  END IF;
+)sql" + commit_and_sync("durable AND committed");
+}
+
+// Many transactions in one. All are judged before any is made, so none may depend on what another
+// one writes. Kinds are those of Write. Each transaction that passes has a revision of its own, the
+// others 0.
+std::string change_all() {
+  return std::string{R"sql(
+CREATE OR REPLACE PROCEDURE @.change_all(
+  total bigint,
+  guard_txns bigint[], kinds bigint[], guard_froms bytea[], guard_tos bytea[],
+  guard_revisions bigint[],
+  write_txns bigint[], write_kinds bigint[], write_keys bytea[], write_values bytea[],
+  INOUT base bigint, INOUT clock bigint, INOUT revisions bigint[])
+LANGUAGE plpgsql AS $body$
+DECLARE
+  unwatched boolean;
+  setting text;
+  failed bigint[];
+  newest bigint;
+BEGIN
+)sql"} + lock_head("", "base") +
+         R"sql(  SELECT coalesce(array_agg(DISTINCT g.txn), '{}') INTO failed
+  FROM unnest(guard_txns, kinds, guard_froms, guard_tos, guard_revisions)
+    AS g(txn, kind, start, behind, revision)
+  WHERE CASE g.kind
+    WHEN 0 THEN EXISTS (SELECT FROM @.entry AS e WHERE e.key = g.start)
+    WHEN 1 THEN NOT EXISTS (SELECT FROM @.entry AS e WHERE e.key = g.start)
+    WHEN 2 THEN NOT EXISTS (SELECT FROM @.entry AS e
+                            WHERE e.key = g.start AND e.changed = g.revision)
+    ELSE EXISTS (SELECT FROM @.entry AS e
+                 WHERE e.key >= g.start AND e.key < g.behind AND e.changed > g.revision) END;
+  SELECT array_agg(CASE WHEN s.passed THEN base + s.place ELSE 0 END ORDER BY s.txn),
+         base + max(s.place)
+  INTO revisions, newest
+  FROM (SELECT t.txn, t.passed, count(*) FILTER (WHERE t.passed) OVER (ORDER BY t.txn) AS place
+        FROM (SELECT n AS txn, NOT n = ANY (failed) AS passed
+              FROM generate_series(1::bigint, total) AS n) AS t) AS s;
+  IF newest > base THEN
+    IF 2 = ANY (write_kinds) THEN
+      DELETE FROM @.entry AS e WHERE e.key = ANY (ARRAY(
+        SELECT w.key FROM unnest(write_txns, write_kinds, write_keys) AS w(txn, kind, key)
+        WHERE w.kind = 2 AND revisions[w.txn] > 0));
+    END IF;
+    INSERT INTO @.entry AS e
+      SELECT CASE w.kind WHEN 1 THEN w.key || int8send(w.revision) ELSE w.key END, w.value,
+             w.revision, w.revision
+      FROM (SELECT u.kind, u.key, u.value, revisions[u.txn] AS revision
+            FROM unnest(write_txns, write_kinds, write_keys, write_values)
+              AS u(txn, kind, key, value) WHERE u.kind < 2) AS w
+      WHERE w.revision > 0
+      ON CONFLICT (key) DO UPDATE SET value = excluded.value, changed = excluded.changed;
+    UPDATE @.head AS h SET revision = newest;
+    IF NOT unwatched THEN
+      PERFORM @.tell(newest, array_agg(CASE w.kind WHEN 1 THEN w.key || int8send(revisions[w.txn])
+                                       ELSE w.key END), '{}')
+      FROM unnest(write_txns, write_kinds, write_keys) AS w(txn, kind, key)
+      WHERE revisions[w.txn] > 0 GROUP BY w.txn / 16;
+    END IF;
+  END IF;
+)sql" + commit_and_sync("newest > base");
+}
+
+}  // namespace
+
+std::string tables_sql() { return std::string{tables}; }
+
+std::vector<std::string> routines_sql() {
+  return {take(),
+          std::string{judge},
+          std::string{look},
+          std::string{raise_epoch},
+          std::string{tell},
+          change(),
+          change_all(),
+          fence_sql,
+          views_sql};
+}
+
+// Roles are granted what they need (docs/clusters.md). Without this, PUBLIC could call the
+// routines.
+std::string revoke_sql() {
+  return R"sql(
+REVOKE ALL ON ROUTINE @.take, @.judge, @.look, @.raise_epoch, @.tell, @.change, @.change_all,
+  @.fence, @.body, @.moment FROM PUBLIC;
+)sql";
+}
+
+}  // namespace tenure::postgres

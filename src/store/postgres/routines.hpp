@@ -1,0 +1,59 @@
+// routines.hpp: the tables, routines and views of a store's schema, as SQL.
+//
+// In all of these texts @ stands for the schema's quoted name.
+//
+//   head     one row: the newest revision. Every writer updates it first. Commits are therefore in
+//            the order of revisions, and the transaction that holds the row's lock sees all earlier
+//            commits. The fill factor is low, so that old versions of the row are pruned early:
+//            every reader has to skip them.
+//   marker   unlogged, so that a crash of the server, or of one backend, empties it. Relaxed
+//            commits may then have been lost, and the next writer raises the epoch. The row names
+//            its own table, so that a dump that was restored elsewhere is not the same store.
+//   entry    keys and values
+//   session  until when each session lives, on the server's clock
+//
+// change() applies one transaction. It is a procedure, so that it commits by itself: the lock on
+// `head` is never held while the server waits for a client, which may have been stopped or cut off.
+// It sets the isolation level, whatever the server's default: every statement after the update of
+// `head` must see what was committed while the update waited. The commit is relaxed, which releases
+// the lock without waiting for the disk. The empty message that follows it is a commit as well, and
+// a durable one, which makes all earlier commits durable too. PL/pgSQL prepares each expression
+// anew in every transaction, so change() has few: as much as possible is in the first UPDATE.
+//
+// look() only reads. A stable function runs on the snapshot of the statement that calls it,
+// whatever the isolation level.
+//
+// A watcher holds a shared advisory lock. A writer tries to take the same lock exclusively until
+// its commit. Either it fails, and the writer notifies; or the watcher gets its lock after the
+// commit, and then reads what was committed.
+//
+// Names without a schema are looked up in pg_catalog only. Otherwise a user who may create
+// functions or operators in `public` could add one that fits our arguments better, and our role
+// would run it. Each function sets its own search_path, because other roles call it too: fence()
+// and the functions of the views run as their reader. A procedure that commits can't have such a
+// clause, so change() sets the path for its transaction; only change() and change_all() call
+// raise_epoch(). Our own connections set the path once, but behind a pooler no setting lasts. SQL
+// outside of functions, and change() before it has set the path or after its COMMIT has reset it,
+// therefore uses only operators whose types match exactly (||, <> of text, float8 * float8): an
+// exact match in pg_catalog comes first.
+//
+// take() leaves the order of what it found to the caller.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tenure::postgres {
+
+// The version of the tables and of the keys of tickets. 2: the path comes before the group in keys.
+inline constexpr int schema_version = 2;
+// The version of the routines and views of such a schema: a later one accepts the same calls. 2:
+// each has its search_path. 3: change_all. 4: anchors in the views.
+inline constexpr int routines_version = 4;
+
+[[nodiscard]] std::string tables_sql();
+// In the order in which they must be created.
+[[nodiscard]] std::vector<std::string> routines_sql();
+[[nodiscard]] std::string revoke_sql();
+
+}  // namespace tenure::postgres
