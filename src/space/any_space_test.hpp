@@ -32,8 +32,8 @@ inline void await_waiters(const Space& space, std::size_t count,
   kit::until([&] { return waiting() == count; }, where);
 }
 
-// Waits until the space has so many tickets: on a server, a thread of the space removes the ticket of
-// a request that was cancelled while it was being made.
+// Waits until the space has so many tickets: on a server, a thread of the space removes the ticket
+// of a request that was cancelled while it was being made.
 inline void await_tickets(const Space& space, std::size_t count,
                           std::source_location where = std::source_location::current()) {
   kit::until([&] { return space.inspect().size() == count; }, where);
