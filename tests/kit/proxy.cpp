@@ -122,15 +122,17 @@ struct Proxy::Link {
   }
   [[nodiscard]] bool read(Clock::duration delay, bool from_client, bool from_server) {
     const Clock::time_point due = Clock::now() + delay;
-    return (!from_client || read_into(client, up, due)) &&
-           (!from_server || read_into(server, down, due));
+    return (!from_client || read_into(client, up, due) || swallow_end(up)) &&
+           (!from_server || read_into(server, down, due) || swallow_end(down));
+  }
+  // A pipe that swallows does not tell the receiver that the sender has reset the connection.
+  static bool swallow_end(Pipe& pipe) {
+    if (pipe.swallows) pipe.ended = true;
+    return pipe.swallows;
   }
   void write(bool whole) {
     const Clock::time_point now = Clock::now();
-    whole = whole && write_from(server, up, now) && write_from(client, down, now);
-    // What swallows tells nobody that the other end has gone, in whatever way.
-    if (!whole && !up.swallows && !down.swallows) cut();
-    if (!whole && (up.swallows || down.swallows)) up.ended = down.ended = true;
+    if (!whole || !write_from(server, up, now) || !write_from(client, down, now)) cut();
   }
 };
 

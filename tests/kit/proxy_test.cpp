@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -129,6 +130,24 @@ TEST_F(ProxyTest, SwallowsOneWay) {
   its_server.say("whole");
   EXPECT_EQ(second.hear(), "whole");
   EXPECT_TRUE(client.silent());
+  EXPECT_EQ(proxy.connections(), 2U);
+}
+
+// A process that dies with unread bytes resets its connection.
+TEST_F(ProxyTest, SwallowsAReset) {
+  Proxy proxy{port_};
+  std::optional<Socket> client{call(proxy.port())};
+  const Socket server = take();
+  server.say("unread");
+  until([&] { return !client->silent(); });
+  proxy.swallow(Proxy::Way::to_client);
+  proxy.swallow(Proxy::Way::to_server);
+  client.reset();
+  const Socket second = call(proxy.port());
+  const Socket its_server = take();
+  second.say("x");  // When this has passed, the proxy has seen the reset.
+  EXPECT_EQ(its_server.hear(), "x");
+  EXPECT_TRUE(server.silent());
   EXPECT_EQ(proxy.connections(), 2U);
 }
 
