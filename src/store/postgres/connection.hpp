@@ -104,12 +104,12 @@ struct Step {
 };
 
 // How long an answer is waited for: `limit`, and once more each time that the server is found to be
-// still at it.
+// still at it: why_silent() then returns nothing, or else what is wrong.
 struct Patience {
   // Initializers, so that designated ones may leave members out.
   // NOLINTBEGIN(readability-redundant-member-init)
   std::optional<std::chrono::milliseconds> limit{};  // None: for ever.
-  std::function<bool()> still_at_it{};
+  std::function<std::string()> why_silent{};
   // NOLINTEND(readability-redundant-member-init)
 };
 
@@ -158,6 +158,7 @@ class Connection {
   void prepare(const Statement& statement, const Params& params, const Patience& patience);
   [[nodiscard]] bool send(const Statement& statement, const Params& params);
   Result next(const Patience& patience);
+  [[noreturn]] void throw_silent(std::chrono::milliseconds limit, const std::string& why) const;
   Result last(const Patience& patience);
   std::vector<Result> rest_of_run(const Patience& patience);
   [[noreturn]] void fail(const PGresult* result, bool sent, std::size_t done = 0);

@@ -112,7 +112,7 @@ class Executor {
   // If this is the newest revision still, the guard of an append holds, and it reads nothing.
   [[nodiscard]] std::optional<Revision> foreseen(const Txn& txn);
   void own(const Txn& txn, const Answer& answer);
-  [[nodiscard]] bool backend_is_active(const Connection& connection) noexcept;
+  [[nodiscard]] std::string why_silent(const Connection& connection);
   [[noreturn]] static void throw_for(const Failed& failed);
   // A connection that was lost with a write on it.
   struct UnknownCommit {
