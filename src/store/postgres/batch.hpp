@@ -3,7 +3,7 @@
 //   append   BEGIN; number; add; COMMIT; flush      a ticket, while its session is there
 //            number; add                            the same, while nobody else writes;
 //            number; add to our own number          and what is there is known (sole_writer.hpp)
-//   remove   number; drop                           an entry that is there
+//   remove   number; drop                           an entry that is there, or is unchanged
 //
 // The first append commits without waiting for the disk, which gives the row of `head` back, and
 // then waits; the second does both in one, and whoever comes meanwhile has to wait as well. Where
@@ -52,6 +52,7 @@ class Batches {
     // NOLINTNEXTLINE(readability-redundant-member-init): so that designated ones may leave it out.
     Params written{};
     bool reads = false;  // What is written comes with what was read.
+    bool drops = false;
     [[nodiscard]] std::size_t size() const noexcept { return number.size() + written.size(); }
   };
   // Nothing: it is for change(). `own`: if that is the newest revision still, the guard holds, and
@@ -76,6 +77,7 @@ class Batches {
   const Statement commit_;
   const Statement flush_;
   const Statement drop_;
+  const Statement drop_unchanged_;
   const Statement add_to_own_;
   const Target target_;
   mutable base::Mutex mutex_;

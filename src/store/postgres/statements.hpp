@@ -385,6 +385,8 @@ INSERT INTO @.entry SELECT $1 || int8send(h.revision), $2, h.revision, h.revisio
 )sql";
 
 inline constexpr const char* drop_sql = "DELETE FROM @.entry AS e WHERE e.key = $1";
+inline constexpr const char* drop_unchanged_sql =
+    "DELETE FROM @.entry AS e WHERE e.key = $1 AND e.changed = $2::bigint";
 
 inline constexpr const char* flush_sql =
     "SELECT set_config('synchronous_commit', replace(current_setting('synchronous_commit'),"

@@ -119,7 +119,7 @@ class Connection {
 
   // Around a write transaction: what is known of before, and for the next one.
   void recall() noexcept;
-  void wrote(std::string_view key);
+  void wrote(std::string_view key, Revision revision);
   [[nodiscard]] std::uint32_t version() const noexcept;
 
   static int on_busy(void* self, int times) noexcept;
