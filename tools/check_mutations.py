@@ -13,7 +13,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DIRECTORY = ROOT / "tests/mutations"
-HEADER = re.compile(r"# caught by: (?:(\w+) )?([\w/]+\.[\w/]+); (\w+); (.+)")
+HEADER = re.compile(r"# caught by: (?:(\w+=\w+) )?(?:(\w+) )?([\w/]+\.[\w/]+); (\w+); (.+)")
 
 
 class Refused(Exception):
@@ -28,15 +28,17 @@ class Mutation:
     room: str
     what: str
     text: str     # The patch.
+    environment: dict  # Of the program.
 
 
 def parse(name, text):
     match = HEADER.match(text)
     if not match:
         raise Refused(f"{name}: the first line is not "
-                      "'# caught by: [PROGRAM] SUITE.TEST; ROOM; DESCRIPTION'")
-    program, test, room, what = match.groups()
-    return Mutation(name, program or "unit_test", test, room, what, text)
+                      "'# caught by: [VARIABLE=VALUE] [PROGRAM] SUITE.TEST; ROOM; DESCRIPTION'")
+    setting, program, test, room, what = match.groups()
+    environment = dict([setting.split("=")]) if setting else {}
+    return Mutation(name, program or "unit_test", test, room, what, text, environment)
 
 
 def load():

@@ -57,7 +57,7 @@ def build(program):
 
 def run(mutation):
     """(exit status or None for a time-out, output)."""
-    environment = {**os.environ, "TENURE_TEST_PATIENCE": str(PATIENCE)}
+    environment = {**os.environ, "TENURE_TEST_PATIENCE": str(PATIENCE), **mutation.environment}
     try:
         done = subprocess.run(
             [BUILD / "tests" / mutation.program, f"--gtest_filter={mutation.test}",

@@ -36,14 +36,15 @@ sys.exit(3)
 
 
 class Screen:
-    """A program on a terminal of 100 columns."""
+    """A program on a terminal."""
 
-    def __init__(self, space, *command, **environment):
+    def __init__(self, space, *command, columns=100, **environment):
         self.pid, self.terminal = pty.fork()
         if self.pid == 0:
+            # Here, so that the program never sees another size.
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
             os.chdir(space.directory)
             os.execvpe(command[0], command, {**space.environment, **environment})
-        fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
         self.shown = ""
 
     def type(self, keys):
@@ -350,11 +351,13 @@ def colours(space):
 def hostile_text(space):
     """What others chose can't write to the terminal."""
     holder = space.hold("a", "--label", "\x1b]0;owned\x07\x9b31m\r\nhidden\u202egnp")
+    escaped = b"%1B]0;owned%07%C2%9B31m%0D%0Ahidden%E2%80%AEgnp"
     for command in (["ls"], ["tree"], ["show", "a"], ["doctor"]):
         for shown in (space.do(*command, text=False)[1],
-                      Screen(space, space.program, *command, NO_COLOR="1").end()[0].encode()):
+                      Screen(space, space.program, *command, columns=300,
+                             NO_COLOR="1").end()[0].encode()):
             text = shown.replace(b"\r\n", b"\n")
-            assert b";own" in text, text  # A long process id leaves no room for more.
+            assert escaped in text, text
             bad = rb"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80\xae"
             assert not re.search(bad, text), text
     holder.stdin.close()

@@ -75,7 +75,7 @@ void BarePair::operator()() const {
 bool has_etcdctl() { return kit::find_program("etcdctl").has_value(); }
 
 void compact(const kit::Etcd& server, etcd::Executor& executor) {
-  const std::string revision = std::to_string(executor.where().by_etcd);
+  const std::string revision = std::to_string(executor.read_position().by_etcd);
   server.etcdctl({"compact", revision});
 }
 

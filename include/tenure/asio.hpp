@@ -341,6 +341,7 @@ class LockOperation final : public Waiter, public AsioWait {
     auto& self = static_cast<LockOperation&>(waiter);
     switch (outcome) {
       case WaitOutcome::granted: return self.settle(End::granted);
+      case WaitOutcome::taken: std::unreachable();  // Of a try: this is none.
       case WaitOutcome::closed: return self.settle(End::closed);
       case WaitOutcome::evicted: return self.settle(End::evicted);
       case WaitOutcome::lost: return self.settle(End::lost);

@@ -16,7 +16,8 @@
 // together or not at all. A request that returns without a hold leaves nothing behind.
 //
 // A time or a stop bounds the whole call, also while a server is silent: what was sent is then
-// resolved and removed in the background. A time that is zero or past is one try, as try_lock().
+// resolved and removed in the background. A time that is zero or past is one try, as try_lock(),
+// but a server that has not answered it within `one_try_limit` is not waited for any longer.
 //
 // All throw BadRequest for a request that can't be met by anybody, LimitMismatch where contenders
 // disagree on a limit, Deadlock when the owner would wait for itself, Closed when the space is
@@ -54,6 +55,8 @@ class Mutex;
 
 class Locker {
  public:
+  static constexpr std::chrono::seconds one_try_limit{1};
+
   [[nodiscard]] Hold lock(const Request& request) const {
     const detail::Grant grant = if_free(request);
     if (grant.ticket == nullptr) [[unlikely]]

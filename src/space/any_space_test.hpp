@@ -39,6 +39,26 @@ inline void await_tickets(const Space& space, std::size_t count,
   kit::until([&] { return space.inspect().size() == count; }, where);
 }
 
+// "1 holds book, 2 waits at 1 for 1": inspection as one line, tickets numbered from 1.
+inline std::string told(const Space& space) {
+  std::string line;
+  const std::vector<TicketInfo> infos = space.inspect();
+  const auto rank = [&](Token number) {
+    std::size_t i = 0;
+    while (infos[i].ticket.number != number) ++i;
+    return std::to_string(i + 1);
+  };
+  for (const TicketInfo& info : infos) {
+    if (!line.empty()) line += ", ";
+    line += rank(info.ticket.number) + (info.granted ? " holds" : " waits for");
+    for (const Claim& claim : info.ticket.claims) line += " " + claim.text();
+    if (info.granted) continue;
+    line += " at " + std::to_string(info.position) + " behind";
+    for (const Token blocker : info.blocked_by) line += " " + rank(blocker);
+  }
+  return line;
+}
+
 // Parametrised by what stands before the colon of a URL.
 class AnySpace : public ::testing::TestWithParam<std::string_view> {
  public:

@@ -43,17 +43,26 @@ Hold Locker::wait(const Request& request) const {
 std::optional<Hold> Locker::wait(const Request& request, detail::TimeLeft left,
                                  std::stop_token stop) const {
   using std::chrono::nanoseconds;
+  using std::chrono::steady_clock;
   if (stop.stop_requested()) return std::nullopt;
   detail::Backend* const backend = backend_.get();
   if (const detail::Grant grant = if_free(request); grant.ticket != nullptr) {
     return detail::HoldAccess::make(backend, grant);
   }
-  if (left.left != nullptr && left() <= nanoseconds::zero()) return try_lock(request);
   detail::SyncWaiter waiter;
   if (left.left != nullptr || stop.stop_possible()) {
     waiter.caller = detail::Caller::waits_with_limit;
   }
-  if (!backend->request(ask(request), waiter)) {
+  const bool one_try = left.left != nullptr && left() <= nanoseconds::zero();
+  const steady_clock::time_point try_until = steady_clock::now() + one_try_limit;
+  if (one_try) {
+    if (!backend->try_in_background(ask(request), waiter)) return try_lock(request);
+    left = {.left = [](const void* until) -> nanoseconds {
+              return *static_cast<const steady_clock::time_point*>(until) - steady_clock::now();
+            },
+            .context = &try_until};
+  }
+  if (one_try || !backend->request(ask(request), waiter)) {
     const auto take_back = [backend, &waiter]() noexcept {
       if (detail::cancel(backend, waiter)) waiter.set_cancelled();
     };
@@ -69,7 +78,7 @@ std::optional<Hold> Locker::wait(const Request& request, detail::TimeLeft left,
       }
     }
   }
-  if (waiter.was_cancelled()) return std::nullopt;
+  if (waiter.was_cancelled() || waiter.was_taken()) return std::nullopt;
   waiter.throw_unless_granted();
   return detail::HoldAccess::make(backend, waiter.grant);
 }

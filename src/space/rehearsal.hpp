@@ -106,12 +106,15 @@ class Rehearsal {
                                      Path::of("a", 3),
                                      Path{},
                                      Path::of("a", 1, "x", "y", std::string(60, 'z'))};
-    static const std::array modes = {Mode::exclusive(), Mode::shared(),           Mode::group("g"),
-                                     Mode::permits(2),  Mode::group("shared", 2), Mode::permits(1)};
+    static const std::array modes = {
+        Mode::exclusive(),        Mode::shared(),      Mode::group("g"),
+        Mode::group("h"),         Mode::group("k"),    Mode::permits(2),
+        Mode::group("shared", 2), Mode::group("g", 1), Mode::permits(1)};
     // The last modes of the table disagree with earlier ones on a limit; they come rarely.
-    const std::size_t mode = in.below(16);
+    constexpr std::size_t agreeing = 6;
+    const std::size_t mode = in.below(3 * agreeing + 3);
     const Path& path = paths[in.below(paths.size())];
-    return {path, modes[mode < 12 ? mode % 4 : mode % modes.size()]};
+    return {path, modes[mode < 3 * agreeing ? mode % agreeing : mode - 2 * agreeing]};
   }
 
   [[noreturn]] static void disagree(const std::string& what) { throw std::logic_error(what); }
@@ -257,7 +260,12 @@ class Rehearsal {
   void downgrade(Actor& actor, Script& in) {
     if (actor.role != Role::holding) return;
     std::vector<Claim> wanted;
-    for (std::size_t n = 1 + in.below(2); n > 0; --n) wanted.push_back(claim(in));
+    const std::vector<Claim>& held = actor.ticket.claims;
+    for (std::size_t n = 1 + in.below(2); n > 0; --n) {
+      wanted.push_back(claim(in));
+      // Any path is seldom one that is held.
+      if (in.below(2) == 0) wanted.back().path = held[in.below(held.size())].path;
+    }
     const auto others = [&] {
       std::vector<Ticket> rest = live_;
       std::erase(rest, actor.ticket);

@@ -50,7 +50,8 @@ struct Started {
 class SilentServer : public ::testing::TestWithParam<std::string_view> {
  protected:
   void SetUp() override {
-    near_.emplace(open(store(url_at(server_port())), session()));
+    store_ = store(url_at(server_port()));
+    near_.emplace(open(store_, session()));
     network_.emplace(server_port());
     far_.emplace(open(store(url_at(network_->port())), session()));
   }
@@ -69,7 +70,7 @@ class SilentServer : public ::testing::TestWithParam<std::string_view> {
     network_->door(Proxy::Door::open);
     network_->cut();
   }
-  // The space that was cut off works again, and left nothing.
+  // The space that was cut off works again, removes what it gave up, and ends without a trace.
   void expect_nothing_left() {
     speak();
     for (bool works = false; !works;) {
@@ -81,13 +82,23 @@ class SilentServer : public ::testing::TestWithParam<std::string_view> {
     }
     // A request that was given up may reach the server only now; its ticket is then removed.
     kit::until([this] { return near_->inspect().empty(); });
-    kit::until([this] { return near_->try_lock(book).has_value(); });
+    far_.reset();
+    kit::until([this] { return entries(std::string{session_prefix}) == 1; });
+    // Nothing can come any more: an append needs its session.
+    EXPECT_EQ(entries("\x01") + entries("\x02"), 0U);
+    EXPECT_TRUE(near_->try_lock(book));
+    far_.emplace(open(store(url_at(network_->port())), session()));
   }
 
   std::optional<Space> near_;  // Past the proxy.
   std::optional<Space> far_;
 
  private:
+  [[nodiscard]] std::size_t entries(const std::string& prefix) {
+    Txn txn;
+    txn.reads = {Range::prefix(prefix)};
+    return store_->apply(txn).reads.front().size();
+  }
   // No fault here is longer than a lease.
   static SessionOptions session() { return {.label = {}, .ttl = 30min}; }
   [[nodiscard]] static int server_port() {
@@ -103,6 +114,7 @@ class SilentServer : public ::testing::TestWithParam<std::string_view> {
 
   const std::string prefix_ = kit::new_prefix();
   std::unique_ptr<kit::Schema> schema_;
+  std::shared_ptr<Store> store_;  // Past the proxy, too.
   std::optional<Proxy> network_;
 };
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(SilentServer);
@@ -113,6 +125,8 @@ TEST_P(SilentServer, ATimeoutBoundsTheWholeCall) {
   for (const bool requests_too : {false, true}) {
     fall_silent(requests_too);
     EXPECT_FALSE(far_->try_lock_for(book, 100ms));
+    EXPECT_FALSE(far_->try_lock_for(book, 0s));
+    EXPECT_FALSE(far_->max_hold(1h).try_lock_until(book, std::chrono::steady_clock::time_point{}));
     EXPECT_FALSE(far_->try_lock_until(book, std::chrono::system_clock::now() + 1ms));
     EXPECT_FALSE(far_->as("somebody").max_hold(1h).try_lock_for({book, Path::of("film")}, 1ms));
     expect_nothing_left();

@@ -37,26 +37,6 @@ TENURE_IN_ALL_SPACES(AnyHold);
 const Path book = Path::of("book");
 const Path film = Path::of("film");
 
-// "1 holds book, 2 waits at 1 for 1": inspection as one line, tickets numbered from 1.
-std::string told(const Space& space) {
-  std::string line;
-  const std::vector<TicketInfo> infos = space.inspect();
-  const auto rank = [&](Token number) {
-    std::size_t i = 0;
-    while (infos[i].ticket.number != number) ++i;
-    return std::to_string(i + 1);
-  };
-  for (const TicketInfo& info : infos) {
-    if (!line.empty()) line += ", ";
-    line += rank(info.ticket.number) + (info.granted ? " holds" : " waits for");
-    for (const Claim& claim : info.ticket.claims) line += " " + claim.text();
-    if (info.granted) continue;
-    line += " at " + std::to_string(info.position) + " behind";
-    for (const Token blocker : info.blocked_by) line += " " + rank(blocker);
-  }
-  return line;
-}
-
 TEST(Open, RefusesWhatItDoesNotKnow) {
   for (const char* url : {"", "local", "local:x", "redis://h", "local:\n"}) {
     try {
@@ -415,63 +395,6 @@ TEST_P(AnyHold, OutlivesItsSpace) {
   }
   EXPECT_TRUE(thin->release());
   EXPECT_TRUE(thick->release());
-}
-
-TEST_P(AnyHold, DowngradeLetsOthersInAndKeepsTheNumber) {
-  const Space space = open_new();
-  Hold hold = space.lock(book);
-  const Token token = hold.token();
-  std::jthread reader{[&] { EXPECT_TRUE(space.lock(book.shared())); }};
-  await_waiters(space, 1);
-  hold.downgrade(book.shared());
-  reader.join();
-  EXPECT_EQ(hold.token(), token);
-  EXPECT_THROW(hold.downgrade(book), BadRequest);
-  EXPECT_THROW(hold.downgrade(film.shared()), BadRequest);
-  hold.downgrade(Path::of("book", 1).shared());
-  EXPECT_TRUE(space.try_lock(Path::of("book", 2)));
-  EXPECT_FALSE(space.try_lock(Path::of("book", 1)));
-  EXPECT_EQ(told(space), "1 holds book/1:shared");
-  Hold empty;
-  EXPECT_THROW(empty.downgrade(book), BadRequest);
-}
-
-TEST_P(AnyHold, WhoeverComesAfterADowngradedTicketHasALargerNumber) {
-  const Space space = open_new();
-  for (int id = 0; id < 20; ++id) {
-    Hold hold = space.lock(book);
-    const Token token = hold.token();
-    const Path part = Path::of("book", id);  // Somewhere that the ticket was not before.
-    hold.downgrade(part.exclusive());
-    hold.release();
-    EXPECT_LT(token, space.lock(part).token());
-  }
-}
-
-// The one in between came before the downgrade, and knew nothing of where that leads to.
-TEST_P(AnyHold, WhoeverComesAfterAWaiterThatADowngradePassedHasALargerNumber) {
-  const Space space = open_new();
-  for (int id = 0; id < 5; ++id) {
-    Hold hold = space.lock(book);
-    Token between;
-    std::jthread waiter{[&] { between = space.lock(book).token(); }};
-    await_waiters(space, 1);
-    const Path part = Path::of("book", id);
-    hold.downgrade(part.exclusive());
-    hold.release();
-    waiter.join();
-    EXPECT_LT(between, space.lock(part).token());
-  }
-}
-
-TEST_P(AnyHold, DowngradeDropsClaims) {
-  const Space space = open_new();
-  Hold hold = space.lock({book, film.permits(2)});
-  hold.downgrade({film.permits(2)});
-  EXPECT_TRUE(space.try_lock(book));
-  EXPECT_TRUE(space.try_lock(film.permits(2)));
-  hold.release();
-  EXPECT_EQ(told(space), "");
 }
 
 TEST_P(AnyHold, EvictionTellsTheHolderBeforeTheNextGetsIn) {

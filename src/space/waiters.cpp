@@ -24,7 +24,8 @@ void Backend::throw_not_anchored() {
 
 void throw_outcome(const Waiter& waiter, WaitOutcome outcome) {
   switch (outcome) {
-    case WaitOutcome::granted: return;
+    case WaitOutcome::granted:
+    case WaitOutcome::taken: return;
     case WaitOutcome::closed: throw Closed("the space was closed while this request waited");
     case WaitOutcome::evicted: throw Evicted("an operator evicted this request while it waited");
     case WaitOutcome::lost:

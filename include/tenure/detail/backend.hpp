@@ -29,7 +29,8 @@ struct Grant {
   Token token;
 };
 
-enum class WaitOutcome : std::uint8_t { granted, closed, evicted, lost, failed };
+// `taken` is how a try ends that is made in the background.
+enum class WaitOutcome : std::uint8_t { granted, taken, closed, evicted, lost, failed };
 
 // What the thread that makes a request does until it is granted. Only the first may be kept waiting
 // by a server that does not answer: for the others, request() returns before it has asked one.
@@ -91,6 +92,9 @@ class Backend {
   virtual bool request(const Ask& ask, Waiter& waiter) = 0;
   // The same without waiting: nothing is queued, and nobody sees that it was tried.
   virtual bool try_request(const Ask& ask, Grant& grant) = 0;
+  // The same where the answer may be long in coming: the waiter is told. False: here a try never
+  // waits for a server, and nothing was begun.
+  virtual bool try_in_background(const Ask& /*ask*/, Waiter& /*waiter*/) { return false; }
   // Takes the waiter's request out; the caller has decided its end (see cancel() below).
   virtual void withdraw(Waiter& waiter) noexcept = 0;
   // False: it was not held any more (evicted). Either way the grant is used up. Throws StoreError

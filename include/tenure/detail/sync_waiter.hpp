@@ -37,6 +37,7 @@ class SyncWaiter final : public Waiter {
   [[nodiscard]] bool was_cancelled() const noexcept {
     return word_.load(std::memory_order_acquire) == cancelled;
   }
+  [[nodiscard]] bool was_taken() const noexcept { return outcome_ == WaitOutcome::taken; }
   void throw_unless_granted() const { detail::throw_unless_granted(*this, outcome_); }
 
  private:

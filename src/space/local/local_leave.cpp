@@ -246,7 +246,7 @@ void LocalSpace::downgrade(detail::Grant& grant, std::span<const Claim> claims) 
       throw Evicted(nothing_to_downgrade);
     }
     if (const auto fault = find_downgrade_fault(claims_of(old), claims)) throw BadRequest(*fault);
-    refuse_limit_clash(claims, old.owner);
+    refuse_limit_clash(claims, old.owner, &old);
     grant.ticket = &replace(old, claims, held, after);
   }
   if (!after.empty()) finish(after);

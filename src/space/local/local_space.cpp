@@ -309,7 +309,8 @@ Entry& LocalSpace::append_one(const Claim& claim, std::uint64_t number) {
   return entry;
 }
 
-void LocalSpace::refuse_limit_clash(std::span<const Claim> claims, const detail::OwnerRef& owner) {
+void LocalSpace::refuse_limit_clash(std::span<const Claim> claims, const detail::OwnerRef& owner,
+                                    const Entry* own) {
   for (const Claim& claim : claims) {
     if (claim.mode.is_exclusive()) continue;
     Shard& shard = shards_[shard_of(claim.path.route())];
@@ -318,7 +319,10 @@ void LocalSpace::refuse_limit_clash(std::span<const Claim> claims, const detail:
     const GroupRef group{shard, claim.mode};
     const Line* const line = Shard::existing(&node->here, *group);
     if (line == nullptr || line->limit == claim.mode.limit()) continue;
-    const Entry& live = Entry::of_link(*line->live.next, node->depth);
+    Link* link = line->live.next;
+    if (Entry::of_link(*link, node->depth).first == own) link = link->next;
+    if (link == &line->live) continue;
+    const Entry& live = Entry::of_link(*link, node->depth);
     const auto limit = [](std::uint32_t n) {
       return n == 0 ? std::string{"no limit"} : "limit " + std::to_string(n);
     };

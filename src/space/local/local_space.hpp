@@ -149,7 +149,9 @@ class LocalSpace final : public detail::Backend {
   void begin(Entry& ticket, const detail::OwnerRef& owner, State state) noexcept;
   Entry& append(std::span<const Claim> claims, std::uint64_t number);
   Entry& append_one(const Claim& claim, std::uint64_t number);
-  void refuse_limit_clash(std::span<const Claim> claims, const detail::OwnerRef& owner);
+  // `own`: the ticket that a downgrade changes. What it gives back does not count.
+  void refuse_limit_clash(std::span<const Claim> claims, const detail::OwnerRef& owner,
+                          const Entry* own = nullptr);
   void refuse_deadlock(std::uint64_t number);
   bool request_owned(const detail::Ask& ask, detail::Waiter& waiter);
   bool request_any(const detail::Ask& ask, detail::Waiter& waiter, detail::Grant& grant);

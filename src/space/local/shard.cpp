@@ -260,7 +260,6 @@ void Shard::call_turns(Line& line, DueList& due) noexcept {
 
 void Shard::enter_limit(Line& line, Entry& entry) noexcept {
   Link& link = entry.links()[entry.depth];
-  line.limit = entry.limit;
   entry.within = true;
   if (line.inside < line.limit) {
     ++line.inside;

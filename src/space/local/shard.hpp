@@ -230,7 +230,10 @@ inline void Shard::place(Entry& entry, std::uint64_t number) {
     for (;; at = &line(*node->below, *entry.group)) {
       links[k].number = number;
       insert_in_order(*at, links[k]);
-      if (k == entry.depth && entry.limit != 0) enter_limit(*at, entry);
+      if (k == entry.depth) {
+        at->limit = entry.limit;  // All have the same, but for one that is being downgraded.
+        if (entry.limit != 0) enter_limit(*at, entry);
+      }
       if (k == 0) break;
       --k;
       node = node->parent;

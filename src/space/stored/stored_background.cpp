@@ -37,6 +37,15 @@ void StoredSpace::ask_in_background(const RecordRef& record, detail::Waiter& wai
   }
 }
 
+bool StoredSpace::try_in_background(const detail::Ask& ask, detail::Waiter& waiter) {
+  if (!store_->remote()) return false;
+  const Stay stay{*this};
+  const RecordRef record = new_record(ask);
+  record->only_try = true;
+  ask_in_background(record, waiter);
+  return true;
+}
+
 bool StoredSpace::is_asked(const RecordRef& record) noexcept {
   const base::Mutex::Scoped lock{mutex_};
   const auto found = asking_.find(record->waiter);
@@ -64,9 +73,15 @@ void StoredSpace::ask_for_waiter(const RecordRef& record) noexcept {
   View view;
   try {
     check_open();
-    view = first_view(*record);
+    if (!record->only_try) {
+      view = first_view(*record);
+    } else if (!try_append(*record)) {
+      end_asked(record, detail::WaitOutcome::taken);
+      leave();
+      return;
+    }
   } catch (...) {
-    fail_asked(record);
+    end_asked(record, detail::WaitOutcome::failed, std::current_exception());
     leave();
     return;
   }
@@ -75,22 +90,39 @@ void StoredSpace::ask_for_waiter(const RecordRef& record) noexcept {
     case Queued::unwanted: give_up(record); return;
     case Queued::twice: try { throw_waited_for(*record);
       } catch (...) {
-        fail_asked(record);
+        end_asked(record, detail::WaitOutcome::failed, std::current_exception());
       }
       leave();
       return;
   }
   detail::Waiter& waiter = *record->waiter;
   try {
-    if (wait_in_line(record, std::move(view))) tell(waiter, detail::WaitOutcome::granted);
+    const bool granted =
+        record->only_try ? hold_tried(record) : wait_in_line(record, std::move(view));
+    if (granted) tell(waiter, detail::WaitOutcome::granted);
   } catch (...) {
     waiter.error = std::current_exception();
     tell(waiter, detail::WaitOutcome::failed);
   }
 }
 
-// The exception that is being handled is how its wait ends, unless that is decided already.
-void StoredSpace::fail_asked(const RecordRef& record) noexcept {
+// As wait_in_line(), of a ticket that was appended because nobody was in its way.
+bool StoredSpace::hold_tried(const RecordRef& record) {
+  try {
+    if (record->row.max_hold.count() != 0) start_own_deadline(*record);
+  } catch (...) {
+    if (take(record) == nullptr) return false;
+    give_up(record);
+    throw;
+  }
+  if (take(record) == nullptr) return false;
+  hold(record);
+  return true;
+}
+
+// Ends its wait, unless that is decided already.
+void StoredSpace::end_asked(const RecordRef& record, detail::WaitOutcome outcome,
+                            std::exception_ptr error) noexcept {
   detail::Waiter* waiter = nullptr;
   {
     const base::Mutex::Scoped lock{mutex_};
@@ -100,8 +132,8 @@ void StoredSpace::fail_asked(const RecordRef& record) noexcept {
     waiter = record->waiter;
     asking_.erase(found);
   }
-  waiter->error = std::current_exception();
-  tell(*waiter, detail::WaitOutcome::failed);
+  waiter->error = std::move(error);
+  tell(*waiter, outcome);
 }
 
 std::vector<detail::Waiter*> StoredSpace::take_all_asking() noexcept {

@@ -1,4 +1,5 @@
 // How a hold gives a part of its claims back, and what becomes of that when the answer gets lost.
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,16 +55,18 @@ bool StoredSpace::narrow(const RecordRef& record, std::span<const Claim> claims)
   const Entry& entry = own.reads.front().front();
   const Seen seen{
       .entry = entry, .row = parse_row(entry).row.value_or(record->row), .number = record->number};
-  saw_deadline(record, seen.row.deadline, entry.changed);
+  saw_row(record, seen.row, entry.changed);
   if (is_over(*record)) {
     tickets().remove(seen);
     throw_lost();
   }
+  if (seen.row.evicted) throw_lost();
   const Row row = Tickets::add_downgrade(seen, claims, txn);
   try {
-    if (store_->apply(txn).committed) {
+    if (const Outcome outcome = store_->apply(txn); outcome.committed) {
       const base::Mutex::Scoped lock{mutex_};
       record->row = row;
+      record->seen_at = std::max(record->seen_at, outcome.revision);
       return true;
     }
   } catch (const StoreError& error) {

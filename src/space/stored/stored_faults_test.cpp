@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "space/stored/forwarding_store_test.hpp"
 #include "tenure/memory_store.hpp"
 #include "tenure/tenure.hpp"
 #include "tests/kit/patience.hpp"
@@ -36,27 +37,10 @@ constexpr auto long_time = 24h * 365;  // The clock is advanced by seconds while
 enum class Fault : std::uint8_t { before, after, before_and_on, after_and_on };
 
 // A server, as far as a space can tell.
-class RemoteStore final : public Store {
+class RemoteStore final : public ForwardingStore {
  public:
-  explicit RemoteStore(std::shared_ptr<Store> store) : store_(std::move(store)) {}
-  Outcome apply(const Txn& txn) override { return store_->apply(txn); }
-  void post(Txn txn, Posted done) noexcept override {
-    store_->post(std::move(txn), std::move(done));
-  }
-  [[nodiscard]] std::unique_ptr<Watch> watch(WatchFor what, Notice notice) override {
-    return store_->watch(std::move(what), std::move(notice));
-  }
-  [[nodiscard]] std::unique_ptr<Session> open_session(const SessionOptions& options) override {
-    return store_->open_session(options);
-  }
-  [[nodiscard]] bool alive(std::string_view session) override { return store_->alive(session); }
+  using ForwardingStore::ForwardingStore;
   [[nodiscard]] bool remote() const noexcept override { return true; }
-  [[nodiscard]] Instant now() override { return store_->now(); }
-  [[nodiscard]] Instant latest_now() noexcept override { return store_->latest_now(); }
-  [[nodiscard]] std::vector<Fact> facts() override { return store_->facts(); }
-
- private:
-  const std::shared_ptr<Store> store_;
 };
 
 // A store whose n-th apply fails.
@@ -72,10 +56,13 @@ class FaultyStore {
   void start() noexcept { on_ = true; }
   void stop() noexcept { on_ = false; }
   [[nodiscard]] bool met() const noexcept { return count_ >= nth_; }
+  [[nodiscard]] std::uint64_t applies() const noexcept { return applies_; }
 
   // The applies of the thread that made this object do not count.
   void meet(const Txn& txn) {
-    if (!on_ || std::this_thread::get_id() == own_ || applying) return;
+    if (std::this_thread::get_id() == own_ || applying) return;
+    ++applies_;
+    if (!on_) return;
     const int count = ++count_;
     const bool goes_on = fault_ == Fault::before_and_on || fault_ == Fault::after_and_on;
     if (count < nth_ || (count > nth_ && !goes_on)) return;
@@ -105,6 +92,7 @@ class FaultyStore {
   const std::thread::id own_ = std::this_thread::get_id();
   std::atomic<bool> on_ = false;
   std::atomic<int> count_ = 0;
+  std::atomic<std::uint64_t> applies_ = 0;
   std::shared_ptr<MemoryStore> store_ =
       std::make_shared<MemoryStore>(MemoryStore::Clock::virtual_time);
 };
@@ -216,9 +204,15 @@ class StoredFaults : public ::testing::TestWithParam<std::tuple<Call, bool>> {
       faulty.pass_time();
       faulty.stop();
     }
-    // On a server, the threads of the space remove what their callers gave up, in their own time.
+    // On a server, threads of the space remove what their callers gave up. The clock stands still
+    // while they are late: all is gone within these seconds after the last thing that they did.
+    constexpr int seconds = 5;
+    std::uint64_t applies = faulty.applies();
+    int passed = 0;
     kit::until([&] {
-      faulty.pass_time();
+      if (const std::uint64_t now = faulty.applies(); now != std::exchange(applies, now))
+        passed = 0;
+      if (passed++ < seconds) faulty.pass_time();
       return faulty.entries("\x01") + faulty.entries("\x02") == 0;
     });
     EXPECT_TRUE(other->try_lock({book, film}));

@@ -33,19 +33,21 @@ void StoredSpace::hold(const RecordRef& record) noexcept {
   record->held = record;
   const base::Mutex::Scoped lock{mutex_};
   record->deadline = record->row.deadline;
+  // Nobody changes a ticket before it is granted, but for its own deadline.
+  record->seen_at = std::max({record->seen_at, record->written, Revision{record->number.value}});
   ++holds_;
 }
 
 // ---- Deadlines ----
 
 // Looks come in any order; the newest row counts.
-void StoredSpace::saw_deadline(const RecordRef& record, std::optional<Instant> deadline,
-                               Revision written) {
+void StoredSpace::saw_row(const RecordRef& record, const Row& row, Revision written) {
   {
     const base::Mutex::Scoped lock{mutex_};
-    if (written < record->deadline_at) return;
-    record->deadline_at = written;
-    record->deadline = deadline;
+    record->evicted = record->evicted || row.evicted;
+    if (written < record->seen_at) return;
+    record->seen_at = written;
+    record->deadline = row.deadline;
   }
   count_down(record);
 }
@@ -58,6 +60,12 @@ bool StoredSpace::is_over(const Record& record) {
     deadline = record.deadline;
   }
   return deadline.has_value() && store_->latest_now() >= *deadline;
+}
+
+bool StoredSpace::is_over_or_evicted(const Record& record) {
+  if (is_over(record)) return true;
+  const base::Mutex::Scoped lock{mutex_};
+  return record.evicted;
 }
 
 std::optional<Instant> StoredSpace::tell_at(const Record& record) {
@@ -112,7 +120,7 @@ bool StoredSpace::renew(detail::Grant& grant) {
     if (outcome.reads.front().empty()) return false;
     const Entry& entry = outcome.reads.front().front();
     Row row = parse_row(entry).row.value_or(record->row);
-    saw_deadline(record, row.deadline, entry.changed);
+    saw_row(record, row, entry.changed);
     if (is_over(*record)) {
       tickets().remove({.entry = entry, .row = row, .number = record->number});
       return false;
@@ -126,7 +134,7 @@ bool StoredSpace::renew(detail::Grant& grant) {
     const Outcome renewed = store_->apply(txn);
     if (!renewed.committed) continue;
     record->row.deadline = row.deadline;
-    saw_deadline(record, row.deadline, renewed.revision);
+    saw_row(record, row, renewed.revision);
     // It may have been stopped for longer than that, or told meanwhile.
     return !is_over(*record) && !is_lost();
   }
@@ -242,7 +250,7 @@ WatchFor StoredSpace::look_at_hold(const RecordRef& record, bool& is_lost) {
   for (const std::vector<Entry>& found : outcome.reads) {
     const std::optional<Row> row = found.empty() ? std::nullopt : parse_row(found.front()).row;
     if (!row.has_value()) continue;
-    saw_deadline(record, row->deadline, found.front().changed);
+    saw_row(record, *row, found.front().changed);
     is_lost = row->evicted || is_due(*record);
     return what;
   }

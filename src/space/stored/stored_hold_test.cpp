@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -134,6 +136,65 @@ TEST_F(StoredHold, AnEvictedHoldIsOverAfterItsSecond) {
   txn.writes = {Write::put("k", "v")};
   EXPECT_FALSE(store->apply(txn).committed);
   EXPECT_FALSE(hold.release());
+}
+
+// Nothing in this process watches such a hold: its row tells.
+TEST_F(StoredHold, AnEvictedHoldIsNotReleasedThoughItsHolderNeverAsked) {
+  for (const bool posted : {false, true}) {
+    for (const bool limited : {false, true}) {
+      SCOPED_TRACE(std::string{posted ? "posted" : "applied"} + (limited ? ", limited" : ""));
+      Hold hold = limited ? here.max_hold(1h).lock({job, tool}) : here.lock({job, tool});
+      EXPECT_TRUE(there.evict(hold.token()));
+      std::promise<bool> held;
+      if (posted) {
+        detail::HoldAccess::release_then(
+            hold, [&](const std::exception_ptr&, bool was_held) { held.set_value(was_held); });
+      } else {
+        held.set_value(hold.release());
+      }
+      EXPECT_FALSE(held.get_future().get());
+      EXPECT_EQ(tickets(), 0U);
+    }
+  }
+}
+
+TEST_F(StoredHold, AnEvictedHoldIsNotNarrowed) {
+  Hold hold = here.lock(job);
+  EXPECT_TRUE(there.evict(hold.token()));
+  EXPECT_THROW(hold.downgrade(job.shared()), Evicted);
+  EXPECT_FALSE(hold.release());
+}
+
+// What this process itself wrote, or saw, it need not read again.
+TEST_F(StoredHold, AReleaseIsOneApply) {
+  const auto release = [this](Hold hold) {
+    std::atomic<int> applies = 0;
+    store->before_apply([&](const Txn&) { ++applies; });
+    EXPECT_TRUE(hold.release());
+    store->before_apply(nullptr);
+    return applies.load();
+  };
+  EXPECT_EQ(release(here.lock(job)), 1);
+  EXPECT_EQ(release(here.max_hold(1h).lock(job)), 1);
+  EXPECT_EQ(release(here.try_lock(job).value_or(Hold{})), 1);
+  EXPECT_EQ(release(here.max_hold(1h).try_lock(job).value_or(Hold{})), 1);
+  Hold renewed = here.max_hold(1h).lock({job, tool});
+  EXPECT_TRUE(renewed.renew());
+  EXPECT_EQ(release(std::move(renewed)), 1);
+  Hold narrowed = here.lock({job, tool});
+  narrowed.downgrade({tool.shared()});
+  EXPECT_EQ(release(std::move(narrowed)), 1);
+}
+
+TEST_F(StoredHold, ADowngradeSeesALimitThatComesMeanwhile) {
+  Hold hold = here.lock(job);
+  std::jthread waiter;
+  instead_of_next_write(2, [&](const Txn&) {  // Between the look of downgrade() and its write.
+    waiter = std::jthread{[&] { EXPECT_TRUE(there.lock(job.permits(3))); }};
+    until_tickets(2);
+  });
+  EXPECT_THROW(hold.downgrade(job.permits(2)), LimitMismatch);
+  EXPECT_TRUE(hold.release());
 }
 
 // ---- Evicting a waiter whose turn comes meanwhile ----

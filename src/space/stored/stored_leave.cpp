@@ -34,6 +34,14 @@ Txn StoredSpace::removal(const Record& record) {
   return txn;
 }
 
+Txn StoredSpace::removal_as_seen(const Record& record) {
+  Txn txn = removal(record);
+  if (record.perhaps.has_value()) return txn;
+  const base::Mutex::Scoped lock{mutex_};
+  txn.guards = {Guard::unchanged(record.first_key(), record.seen_at)};
+  return txn;
+}
+
 // The record is nobody's after this; its watches end first, so that no notice looks at it again.
 StoredSpace::RecordRef StoredSpace::take_back(const detail::Grant& grant) noexcept {
   RecordRef record = std::move(static_cast<Record*>(grant.ticket)->held);
@@ -74,19 +82,44 @@ bool StoredSpace::release(const detail::Grant& grant) {
   const RecordRef record = take_back(grant);
   const Stay stay{*this};
   leave();
-  const bool over = is_over(*record);
   try {
     settle_downgrade(record);
-    return store_->apply(removal(*record)).committed && !over;
+    return remove_held(record);
   } catch (...) {
     retry_later(removal(*record), record->row.anchored());
     throw;
   }
 }
 
+// Where somebody else has written the row since it was last seen here, it is read first: it may say
+// that the hold was evicted.
+bool StoredSpace::remove_held(const RecordRef& record) {
+  const bool over = is_over_or_evicted(*record);
+  if (store_->apply(removal_as_seen(*record)).committed) return !over;
+  const Outcome own = store_->apply(own_row(*record));
+  if (!saw_rows(record, own)) return false;
+  const bool over_now = is_over_or_evicted(*record);
+  return store_->apply(removal(*record)).committed && !over_now;
+}
+
+Txn StoredSpace::own_row(const Record& record) {
+  Txn read;
+  read.reads.push_back(Range::key(record.first_key()));
+  return read;
+}
+
+// What own_row() read. False: there is none.
+bool StoredSpace::saw_rows(const RecordRef& record, const Outcome& own) {
+  if (own.reads.front().empty()) return false;
+  const Entry& entry = own.reads.front().front();
+  const auto parsed = read_row(entry);
+  if (parsed.has_value() && parsed->row.has_value()) saw_row(record, *parsed->row, entry.changed);
+  return true;
+}
+
 void StoredSpace::drop(const detail::Grant& grant) noexcept {
   const Departure departure{*this};
-  release_then(grant, [](const std::exception_ptr& /*error*/, bool /*held*/) {});
+  if (!forked()) post_removal(*take_back(grant));
 }
 
 void StoredSpace::release_then(const detail::Grant& grant, Released done) noexcept {
@@ -95,9 +128,34 @@ void StoredSpace::release_then(const detail::Grant& grant, Released done) noexce
     return;
   }
   const RecordRef record = take_back(grant);
-  const bool over = is_over(*record);
-  post_removal(*record, [over, done = std::move(done)](const std::exception_ptr& error, bool held) {
-    done(error, held && !over);
+  const bool over = is_over_or_evicted(*record);
+  post(removal_as_seen(*record), [this, record, over, done = std::move(done)](
+                                     const Outcome& outcome, const std::exception_ptr& error) {
+    if (error != nullptr || outcome.committed) {
+      if (error != nullptr) retry_later(removal(*record), record->row.anchored());
+      done(error, outcome.committed && !over);
+    } else {
+      remove_changed(record, done);
+    }
+  });
+}
+
+// The rest of remove_held(), by posts.
+void StoredSpace::remove_changed(const RecordRef& record, const Released& done) noexcept {
+  enter();
+  post(own_row(*record), [this, record, done](const Outcome& own, const std::exception_ptr& error) {
+    if (error != nullptr) retry_later(removal(*record), record->row.anchored());
+    if (error != nullptr || !saw_rows(record, own)) {
+      done(error, false);
+      return;
+    }
+    enter();
+    const bool over = is_over_or_evicted(*record);
+    post(removal(*record),
+         [this, record, over, done](const Outcome& outcome, const std::exception_ptr& failed) {
+           if (failed != nullptr) retry_later(removal(*record), record->row.anchored());
+           done(failed, outcome.committed && !over);
+         });
   });
 }
 
@@ -114,18 +172,24 @@ void StoredSpace::detach(const detail::Grant& grant) {
   leave();
 }
 
-// Leaves when the store has answered.
-void StoredSpace::post_removal(const Record& record, Released done) noexcept {
+void StoredSpace::post_removal(const Record& record) noexcept {
   const Txn txn = removal(record);
+  post(txn, [this, txn, anchored = record.row.anchored()](const Outcome& /*outcome*/,
+                                                          const std::exception_ptr& error) {
+    if (error != nullptr) retry_later(txn, anchored);
+  });
+}
+
+// Leaves when the store has answered.
+void StoredSpace::post(Txn txn, Store::Posted then) noexcept {
   {
     const base::Mutex::Scoped lock{mutex_};
     ++posts_;
   }
-  store_->post(txn, [this, txn, anchored = record.row.anchored(), done = std::move(done)](
-                        const Outcome& outcome, const std::exception_ptr& error) {
+  store_->post(std::move(txn), [this, then = std::move(then)](const Outcome& outcome,
+                                                              const std::exception_ptr& error) {
     const InStore in_store;
-    if (error != nullptr) retry_later(txn, anchored);
-    if (done) done(error, outcome.committed);
+    then(outcome, error);
     {
       const base::Mutex::Scoped lock{mutex_};
       --posts_;

@@ -237,7 +237,7 @@ void StoredSpace::give_up(const RecordRef& record) noexcept {
     return;
   }
   if (store_->remote()) {
-    post_removal(*record, {});
+    post_removal(*record);
     return;
   }
   try {
@@ -291,22 +291,27 @@ StoredSpace::Try StoredSpace::try_append(Record& record, Look::Extent& extent) {
   return Try::again;
 }
 
-bool StoredSpace::try_request(const detail::Ask& ask, detail::Grant& grant) {
-  const Stay stay{*this};
-  const RecordRef record = new_record(ask);
-  record->row.since = store_->now();
+// True: appended.
+bool StoredSpace::try_append(Record& record) {
+  record.row.since = store_->now();
   Look::Extent extent = Look::Extent::few;
   Try tried = Try::again;
   while (tried == Try::again) {
-    if (!adopt_request(*record)) {
-      tried = try_append(*record, extent);
-    } else if (tickets().look_back(record->row, record->number).found.free()) {
+    if (!adopt_request(record)) {
+      tried = try_append(record, extent);
+    } else if (tickets().look_back(record.row, record.number).found.free()) {
       tried = Try::appended;
     } else {
       tried = Try::taken;  // It waits, as it did before.
     }
   }
-  if (tried == Try::taken) return false;
+  return tried == Try::appended;
+}
+
+bool StoredSpace::try_request(const detail::Ask& ask, detail::Grant& grant) {
+  const Stay stay{*this};
+  const RecordRef record = new_record(ask);
+  if (!try_append(*record)) return false;
   enter();
   if (record->row.max_hold.count() != 0) {
     try {
@@ -327,7 +332,9 @@ void StoredSpace::start_own_deadline(Record& record) {
     read.reads.push_back(Range::key(record.first_key()));
     const Outcome own = store_->apply(read);
     if (own.reads.front().empty()) throw_evicted();
-    if (tickets().start_deadline(own.reads.front().front(), record.row.deadline)) return;
+    if (tickets().start_deadline(own.reads.front().front(), record.row.deadline, record.written)) {
+      return;
+    }
   }
 }
 

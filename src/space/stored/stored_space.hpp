@@ -72,11 +72,13 @@ namespace tenure::stored {
 
 // A ticket of this process's.
 struct Record {
-  Row row;  // As it was appended or downgraded; the deadline as it was last seen here.
+  Row row;           // As it was appended or downgraded; the deadline as it was last seen here.
+  Revision written;  // By which its deadline was.
   Token number;
   // What a downgrade wrote, while nobody could read whether that was made.
   std::optional<Row> perhaps;
   detail::Waiter* waiter = nullptr;
+  bool only_try = false;             // It does not stand in line: granted at once, or not there.
   std::shared_ptr<Record> held;      // Itself, while a Hold has it.
   bool adopted = false;              // It was there before its wait, and stays when that ends;
   std::optional<Look::Found> found;  // and what its append found, where that is known.
@@ -86,7 +88,8 @@ struct Record {
   std::optional<std::stop_source> lost;         // Once somebody asked for it.
   bool is_lost = false;                         // The holder was told, or is being.
   std::optional<Instant> deadline;              // The newest that was seen,
-  Revision deadline_at;                         // and the revision that wrote it.
+  Revision seen_at;                             // and the revision that wrote it.
+  bool evicted = false;                         // A row that said so was seen.
   bool moving = false;                          // A downgrade takes it from one key to another.
 
   [[nodiscard]] std::string first_key() const { return row_key(row.claims.front(), number); }
@@ -103,6 +106,7 @@ class StoredSpace final : public detail::Backend {
   }
   bool request(const detail::Ask& ask, detail::Waiter& waiter) override;
   bool try_request(const detail::Ask& ask, detail::Grant& grant) override;
+  bool try_in_background(const detail::Ask& ask, detail::Waiter& waiter) override;
   void withdraw(detail::Waiter& waiter) noexcept override;
   bool release(const detail::Grant& grant) override;
   void drop(const detail::Grant& grant) noexcept override;
@@ -158,7 +162,9 @@ class StoredSpace final : public detail::Backend {
   bool is_asked(const RecordRef& record) noexcept;
   enum class Queued : std::uint8_t { queued, unwanted, twice };
   [[nodiscard]] Queued queue_asked(const RecordRef& record) noexcept;
-  void fail_asked(const RecordRef& record) noexcept;
+  void end_asked(const RecordRef& record, detail::WaitOutcome outcome,
+                 std::exception_ptr error = nullptr) noexcept;
+  bool hold_tried(const RecordRef& record);
   [[nodiscard]] std::vector<detail::Waiter*> take_all_asking() noexcept;
   View append(Record& record);
   // The ticket of an earlier request with the same id, if there is one.
@@ -170,6 +176,7 @@ class StoredSpace final : public detail::Backend {
   // Removes the ticket, now or as soon as the store can be written, and leaves.
   enum class Try : std::uint8_t { appended, taken, again };
   [[nodiscard]] Try try_append(Record& record, Look::Extent& extent);
+  [[nodiscard]] bool try_append(Record& record);
   void give_up(const RecordRef& record) noexcept;
   // Of an append whose outcome is not known; if so, its number is known now.
   bool was_taken(Record& record) noexcept;
@@ -209,9 +216,16 @@ class StoredSpace final : public detail::Backend {
 
   // Leaving: stored_leave.cpp.
   [[nodiscard]] static Txn removal(const Record& record);
+  // The same, of a row that nobody else has written since it was last seen here.
+  [[nodiscard]] Txn removal_as_seen(const Record& record);
+  bool remove_held(const RecordRef& record);
+  [[nodiscard]] static Txn own_row(const Record& record);
+  bool saw_rows(const RecordRef& record, const Outcome& own);
+  void remove_changed(const RecordRef& record, const Released& done) noexcept;
   void remove_all(std::span<const RecordRef> records) noexcept;
   [[nodiscard]] RecordRef take_back(const detail::Grant& grant) noexcept;
-  void post_removal(const Record& record, Released done) noexcept;
+  void post_removal(const Record& record) noexcept;
+  void post(Txn txn, Store::Posted then) noexcept;
   class Moving;
   bool narrow(const RecordRef& record, std::span<const Claim> claims);
   bool settle_downgrade(const RecordRef& record);
@@ -224,8 +238,10 @@ class StoredSpace final : public detail::Backend {
 
   // The hold's own fate: stored_hold.cpp.
   void hold(const RecordRef& record) noexcept;
-  void saw_deadline(const RecordRef& record, std::optional<Instant> deadline, Revision written);
+  void saw_row(const RecordRef& record, const Row& row, Revision written);
+  // Past its deadline, or evicted, as far as was seen.
   [[nodiscard]] bool is_over(const Record& record);
+  [[nodiscard]] bool is_over_or_evicted(const Record& record);
   // When the holder is told; nothing: at no time that is known.
   [[nodiscard]] std::optional<Instant> tell_at(const Record& record);
   [[nodiscard]] bool is_due(const Record& record);

@@ -28,7 +28,9 @@ StoredSpace::Verdict StoredSpace::settle(const RecordRef& record, View view) {
     if (!view.own.has_value()) return Verdict::gone;
     if (view.found.free()) {
       if (record->row.max_hold.count() == 0) return Verdict::granted;
-      if (tickets().start_deadline(*view.own, record->row.deadline)) return Verdict::granted;
+      if (tickets().start_deadline(*view.own, record->row.deadline, record->written)) {
+        return Verdict::granted;
+      }
       continue;
     }
     if (!view.found.blocked()) continue;  // The append's own look did not see all.
@@ -138,7 +140,8 @@ std::optional<Instant> StoredSpace::deadline_of(Seen& ticket) {
   }
   const View view = tickets().look_back(ticket.row, ticket.number);
   if (view.found.free() && view.own.has_value()) {
-    tickets().start_deadline(*view.own, ticket.row.deadline);
+    Revision written;
+    tickets().start_deadline(*view.own, ticket.row.deadline, written);
     if (ticket.row.deadline.has_value()) return ticket.row.deadline;
   }
   return detail::saturating_add(store_->now(), std::max(slow_check, ticket.row.max_hold / 2));

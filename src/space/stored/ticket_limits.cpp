@@ -15,6 +15,12 @@ std::string limit_text(std::uint32_t limit) {
   return limit == 0 ? std::string{"no limit"} : "limit " + std::to_string(limit);
 }
 
+bool has_own(const Row& row, Token own, const Range& line) {
+  return own != Token{} && std::ranges::any_of(row.claims, [&](const Claim& held) {
+           return line.holds(row_key(held, own));
+         });
+}
+
 }  // namespace
 
 void Tickets::throw_anchor_lost(const Row& row) {
@@ -35,21 +41,35 @@ bool Tickets::agree_on_limits(const Row& row, std::span<const Claim> claims, Tok
                               Txn& txn) const {
   for (const Claim& claim : claims) {
     if (claim.mode.is_exclusive()) continue;
-    txn.guards.push_back(Guard::empty(Range::prefix(other_limit_line(claim))));
-    if (claim.mode.limit() == 0) continue;
+    const Range others = Range::prefix(other_limit_line(claim));
     const Range members = Range::prefix(line_of(claim));
-    Txn read;
-    read.reads.push_back(members.first(2));
-    const Outcome outcome = store_->apply(read);
-    std::vector<Entry> first = outcome.reads.front();
-    std::erase_if(first, [own](const Entry& entry) { return number_in(entry.key) == own; });
-    if (first.empty()) {
-      if (own == Token{}) txn.guards.push_back(Guard::empty(members));
-      continue;
+    if (!has_own(row, own, others)) {
+      txn.guards.push_back(Guard::empty(others));
+    } else if (!agree_in_line(row, claim, own, others, txn)) {
+      return false;
     }
-    if (limit_clash(row, claim, first.front())) return false;
-    txn.guards.push_back(Guard::present(first.front().key));
+    if (claim.mode.limit() == 0) continue;
+    if (!agree_in_line(row, claim, own, members, txn)) return false;
   }
+  return true;
+}
+
+// False: a dead one disagreed, and is out of the way. A ticket that is being downgraded may be in
+// the line itself, with the limit that it gives up.
+bool Tickets::agree_in_line(const Row& row, const Claim& claim, Token own, const Range& line,
+                            Txn& txn) const {
+  Txn read;
+  read.reads.push_back(line.first(2));
+  Outcome outcome = store_->apply(read);
+  std::vector<Entry>& found = outcome.reads.front();
+  std::erase_if(found, [own](const Entry& entry) { return number_in(entry.key) == own; });
+  if (found.empty()) {
+    const bool alone = has_own(row, own, line);
+    txn.guards.push_back(alone ? Guard::quiet(line, outcome.revision) : Guard::empty(line));
+    return true;
+  }
+  if (limit_clash(row, claim, found.front())) return false;
+  txn.guards.push_back(Guard::present(found.front().key));
   return true;
 }
 

@@ -204,16 +204,20 @@ std::optional<Seen> Tickets::find_request(const Row& row) const {
 
 // What is written is that entry and a deadline, never a row that was read before: a downgrade or an
 // eviction may have come since.
-bool Tickets::start_deadline(const Entry& entry, std::optional<Instant>& deadline) const {
+bool Tickets::start_deadline(const Entry& entry, std::optional<Instant>& deadline,
+                             Revision& written) const {
   Parsed parsed = parse_row(entry);
   if (!parsed.row.has_value()) return false;  // A downgrade put another claim first.
   Row& row = *parsed.row;
+  written = entry.changed;
   if (!row.deadline.has_value()) {
     row.deadline = detail::saturating_add(store_->now(), row.max_hold);
     Txn txn;
     txn.guards.push_back(Guard::unchanged(entry.key, entry.changed));
     txn.writes.push_back(Write::put(entry.key, row.text()));
-    if (!store_->apply(txn).committed) return false;
+    const Outcome outcome = store_->apply(txn);
+    if (!outcome.committed) return false;
+    written = outcome.revision;
   }
   deadline = row.deadline;
   return true;

@@ -129,8 +129,9 @@ class Tickets {
   // The ticket that was appended with the row's request id. Throws BadRequest where that asks for
   // something else.
   [[nodiscard]] std::optional<Seen> find_request(const Row& row) const;
-  // False: the entry has changed, look again.
-  bool start_deadline(const Entry& entry, std::optional<Instant>& deadline) const;
+  // False: the entry has changed, look again. `written`: by which revision the entry is as it is.
+  bool start_deadline(const Entry& entry, std::optional<Instant>& deadline,
+                      Revision& written) const;
 
   // ---- Any ticket.
 
@@ -149,6 +150,8 @@ class Tickets {
   bool remove_unreadable(const Unreadable& found) const;
 
  private:
+  [[nodiscard]] bool agree_in_line(const Row& row, const Claim& claim, Token own,
+                                   const Range& line, Txn& txn) const;
   [[nodiscard]] bool limit_clash(const Row& row, const Claim& asked, const Entry& entry) const;
   [[nodiscard]] View look_once(const Look& look, const Row& row, const std::string& own_key) const;
 

@@ -19,14 +19,21 @@ void KnownEntries::saw_nothing(const Range& range) {
   ranges_.emplace(std::move(from), std::move(to));
 }
 
-void KnownEntries::saw(std::string_view key) {
-  if (present(key)) return;
+void KnownEntries::saw(std::string_view key, Revision changed) {
+  if (const auto at = std::ranges::find(present_, key, &Present::key); at != present_.end()) {
+    at->changed = changed;
+    return;
+  }
   if (present_.size() >= max_present) present_.pop_front();
-  present_.emplace_back(key);
+  present_.push_back({.key = std::string{key}, .changed = changed});
 }
 
-void KnownEntries::put(std::string_view key) {
-  saw(key);
+void KnownEntries::put(std::string_view key, Revision changed) {
+  saw(key, changed);
+  keep_own(key);
+}
+
+void KnownEntries::keep_own(std::string_view key) {
   const auto behind = ranges_.upper_bound(key);
   if (behind == ranges_.begin() || std::prev(behind)->second <= key) return;
   if (own_.size() >= max_own) {
@@ -37,7 +44,7 @@ void KnownEntries::put(std::string_view key) {
 }
 
 void KnownEntries::remove(std::string_view key) {
-  std::erase(present_, key);
+  std::erase_if(present_, [key](const Present& one) { return one.key == key; });
   if (const auto at = own_.find(key); at != own_.end()) own_.erase(at);
 }
 
@@ -59,8 +66,9 @@ bool KnownEntries::empty(const Range& range, Revision before) const {
   return true;
 }
 
-bool KnownEntries::present(std::string_view key) const noexcept {
-  return std::ranges::find(present_, key) != present_.end();
+const KnownEntries::Present* KnownEntries::find(std::string_view key) const noexcept {
+  const auto at = std::ranges::find(present_, key, &Present::key);
+  return at == present_.end() ? nullptr : &*at;
 }
 
 std::vector<Change> changes_of(const Txn& txn, Revision revision) {

@@ -36,17 +36,28 @@ class KnownEntries {
  public:
   // The range was read, and was empty.
   void saw_nothing(const Range& range);
-  // The key was read, and exists.
-  void saw(std::string_view key);
-  void put(std::string_view key);
+  // The key was read, and exists. `changed`: the revision that it has; zero: not known.
+  void saw(std::string_view key, Revision changed = {});
+  void put(std::string_view key, Revision changed = {});
+  // A key that was put is in a range in which nothing else was seen.
+  void keep_own(std::string_view key);
   void remove(std::string_view key);
   void clear() noexcept;
 
   // No key of the range has a stamp before `before`; zero: the range is empty.
   [[nodiscard]] bool empty(const Range& range, Revision before = {}) const;
-  [[nodiscard]] bool present(std::string_view key) const noexcept;
+  [[nodiscard]] bool present(std::string_view key) const noexcept { return find(key) != nullptr; }
+  [[nodiscard]] bool unchanged(std::string_view key, Revision since) const noexcept {
+    const Present* const found = find(key);
+    return found != nullptr && found->changed == since && since != Revision{};
+  }
 
  private:
+  struct Present {
+    std::string key;
+    Revision changed;
+  };
+  [[nodiscard]] const Present* find(std::string_view key) const noexcept;
   static constexpr std::size_t max_ranges = 1024;
   static constexpr std::size_t max_own = 1024;
   static constexpr std::size_t max_present = 16;
@@ -54,7 +65,7 @@ class KnownEntries {
 
   std::map<std::string, std::string, std::less<>> ranges_;  // From, to; adjacent ranges are merged.
   std::set<std::string, std::less<>> own_;                  // The only keys in those ranges.
-  std::deque<std::string> present_;                         // The last keys that were seen or put.
+  std::deque<Present> present_;                             // The last keys that were seen or put.
 };
 
 // A key that a commit created, changed or removed.

@@ -101,9 +101,12 @@ Params added_to(Revision own, const Write& write) {
   return params;
 }
 
-Params dropped(const std::string& key) {
-  Params params{1, key.size()};
+Params dropped(const Guard& guard) {
+  const std::string& key = guard.range.from;
+  const bool unchanged = guard.kind == Guard::Kind::unchanged;
+  Params params{unchanged ? 2U : 1U, key.size() + 8};
   params.add_bytes(key);
+  if (unchanged) params.add_number(static_cast<std::int64_t>(guard.revision.value));
   return params;
 }
 
@@ -117,6 +120,7 @@ Batches::Batches(const Target& target, std::int64_t schema_number)
       commit_{.name = "tenure_commit", .sql = "COMMIT"},
       flush_{.name = "tenure_flush", .sql = flush_sql()},
       drop_{.name = "tenure_drop", .sql = target.in_schema(drop_sql)},
+      drop_unchanged_{.name = "tenure_drop_unchanged", .sql = target.in_schema(drop_unchanged_sql)},
       add_to_own_{.name = "tenure_add_to_own", .sql = target.in_schema(add_to_own_sql)},
       target_(target) {}
 
@@ -144,21 +148,23 @@ std::optional<Batches::Batch> Batches::batch_of(const Txn& txn, std::optional<Re
   if (txn.writes.size() != 1 || txn.guards.size() != 1) return std::nullopt;
   const Guard& guard = txn.guards.front();
   const Write& write = txn.writes.front();
-  if (guard.kind != Guard::Kind::present) return std::nullopt;
+  const bool present = guard.kind == Guard::Kind::present;
+  if (!present && guard.kind != Guard::Kind::unchanged) return std::nullopt;
   const Statement* statement = nullptr;
   const bool append = write.kind == Write::Kind::append;
-  if (append) {
+  if (append && present) {
     const bool unread = std::ranges::none_of(
         txn.reads, [&](const Range& range) { return may_read(range, write.key); });
     if (unread) statement = own ? &add_to_own_ : add_statement(txn.reads);
   } else if (write.kind == Write::Kind::remove && guard.range.from == write.key &&
              txn.reads.empty() && !is_durable(txn)) {
-    statement = &drop_;
+    statement = present ? &drop_ : &drop_unchanged_;
   }
   if (statement == nullptr) return std::nullopt;
   Batch batch{.write = statement, .number = numbered(write.key, append)};
   if (!append) {
-    batch.written = dropped(write.key);
+    batch.written = dropped(guard);
+    batch.drops = true;
   } else if (own) {
     batch.written = added_to(*own, write);
   } else {
@@ -188,7 +194,7 @@ bool Batches::vouch(Connection& connection, const Patience& patience) const {
 std::optional<Answer> Batches::run(const Txn& txn, Batch& batch, bool alone, Connection& connection,
                                    const Patience& patience) const {
   if (!vouch(connection, patience)) return std::nullopt;
-  const bool relaxed = batch.write == &drop_ || !alone || connection.vouched().two_commits;
+  const bool relaxed = batch.drops || !alone || connection.vouched().two_commits;
   batch.number.set_number(table_param, connection.vouched().table);
   batch.number.set_number(relaxed_param, relaxed ? 1 : 0);
   static const Params none;
@@ -198,7 +204,7 @@ std::optional<Answer> Batches::run(const Txn& txn, Batch& batch, bool alone, Con
                                    {.statement = &commit_, .params = &none},
                                    {.statement = &flush_, .params = &none}}};
   // If one commit is enough, it is the end of the message.
-  const bool whole = relaxed && batch.write != &drop_;
+  const bool whole = relaxed && !batch.drops;
   const std::span<const Step> all{steps};
   std::vector<Result> results;
   try {
@@ -217,7 +223,7 @@ std::optional<Answer> Batches::run(const Txn& txn, Batch& batch, bool alone, Con
   const Result& number = results[first];
   const Result& write = results[first + 1];
   const bool made = write.changed() == 1;
-  if (number.rows() != 1 || (!made && batch.write != &drop_)) return std::nullopt;
+  if (number.rows() != 1 || (!made && !batch.drops)) return std::nullopt;
   Answer answer;
   answer.outcome.committed = made;
   answer.outcome.revision.value = static_cast<std::uint64_t>(number.number(0, 0));

@@ -3,7 +3,7 @@
 //   append   BEGIN; number; add; COMMIT; flush      a ticket, if its session exists
 //            number; add                            the same, while no other process writes;
 //            number; add to our own number          and the rest is known (sole_writer.hpp)
-//   remove   number; drop                           an entry that exists
+//   remove   number; drop                           an entry that exists, or is unchanged
 //
 // The first append commits without waiting for the disk, which unlocks the row of `head`, and then
 // waits. The second does both in one commit, so other writers wait for the disk too. If durability
@@ -52,6 +52,7 @@ class Batches {
     // NOLINTNEXTLINE(readability-redundant-member-init): so that designated ones may leave it out.
     Params written{};
     bool reads = false;  // The write statement also returns what was read.
+    bool drops = false;
     [[nodiscard]] std::size_t size() const noexcept { return number.size() + written.size(); }
   };
   // Nothing: leave the transaction to change(). `own`: if this is still the newest revision, the
@@ -77,6 +78,7 @@ class Batches {
   const Statement commit_;
   const Statement flush_;
   const Statement drop_;
+  const Statement drop_unchanged_;
   const Statement add_to_own_;
   const Target target_;
   mutable base::Mutex mutex_;

@@ -267,6 +267,12 @@ std::vector<Result> Connection::rest_of_run(const Patience& patience) {
   }
 }
 
+void Connection::throw_silent(std::chrono::milliseconds limit, const std::string& why) const {
+  throw Failed(target_->shown + ": the server did not answer within " +
+                   std::to_string(limit.count()) + " ms: " + why,
+               "", true, true);
+}
+
 // Null at the end of the answer.
 Result Connection::next(const Patience& patience) {
   PGconn* const connection = connection_.get();
@@ -281,12 +287,12 @@ Result Connection::next(const Patience& patience) {
     pollfd one{.fd = PQsocket(connection), .events = POLLIN, .revents = 0};
     int ready = ::poll(&one, 1, left);
     if (ready == 0) {
-      if (patience.still_at_it && patience.still_at_it()) {
+      const std::string why = patience.why_silent ? patience.why_silent() : "it was not asked why";
+      if (why.empty()) {
         until = {};
       } else {
         ready = ::poll(&one, 1, last_wait_ms);  // The answer may have come during that question.
-        if (ready == 0)
-          throw Failed(target_->shown + ": no answer within the time limit", "", true, true);
+        if (ready == 0) throw_silent(*patience.limit, why);
       }
     }
     if (ready < 0 && errno != EINTR) throw Failed(target_->shown + ": poll failed", "", true, true);

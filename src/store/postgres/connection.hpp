@@ -105,12 +105,12 @@ struct Step {
 };
 
 // How long to wait for an answer: `limit`, and again each time the server is found to be still
-// working on the call.
+// working on the call: why_silent() then returns an empty string, otherwise what is wrong.
 struct Patience {
   // Initializers, so that designated ones may leave members out.
   // NOLINTBEGIN(readability-redundant-member-init)
   std::optional<std::chrono::milliseconds> limit{};  // None: for ever.
-  std::function<bool()> still_at_it{};
+  std::function<std::string()> why_silent{};
   // NOLINTEND(readability-redundant-member-init)
 };
 
@@ -160,6 +160,7 @@ class Connection {
   void prepare(const Statement& statement, const Params& params, const Patience& patience);
   [[nodiscard]] bool send(const Statement& statement, const Params& params);
   Result next(const Patience& patience);
+  [[noreturn]] void throw_silent(std::chrono::milliseconds limit, const std::string& why) const;
   Result last(const Patience& patience);
   std::vector<Result> rest_of_run(const Patience& patience);
   [[noreturn]] void fail(const PGresult* result, bool sent, std::size_t done = 0);

@@ -195,8 +195,8 @@ auto Executor::perform(bool again, const Call& call) {
       try {
         round_trips_.fetch_add(1, std::memory_order_relaxed);
         return call(*connection,
-                    Patience{.limit = target_->silence, .still_at_it = [this, &connection] {
-                               return backend_is_active(*connection);
+                    Patience{.limit = target_->silence, .why_silent = [this, &connection] {
+                               return why_silent(*connection);
                              }});
       } catch (const Failed& failed) {
         lost = {.connection_id = connection->id(), .pooled = connection->pooled()};

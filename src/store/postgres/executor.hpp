@@ -114,7 +114,7 @@ class Executor {
   // A revision; if it is still the newest, the guard of the append holds and its ranges are empty.
   [[nodiscard]] std::optional<Revision> foreseen(const Txn& txn);
   void own(const Txn& txn, const Answer& answer);
-  [[nodiscard]] bool backend_is_active(const Connection& connection) noexcept;
+  [[nodiscard]] std::string why_silent(const Connection& connection);
   [[noreturn]] static void throw_for(const Failed& failed);
   // A write whose connection was lost before the answer came.
   struct UnknownCommit {

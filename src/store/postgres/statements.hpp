@@ -50,6 +50,8 @@ INSERT INTO @.entry SELECT $1 || int8send(h.revision), $2, h.revision, h.revisio
 )sql";
 
 inline constexpr const char* drop_sql = "DELETE FROM @.entry AS e WHERE e.key = $1";
+inline constexpr const char* drop_unchanged_sql =
+    "DELETE FROM @.entry AS e WHERE e.key = $1 AND e.changed = $2::bigint";
 
 // Two calls in a SELECT list that make the commit durable in which they run, and so all earlier
 // ones.

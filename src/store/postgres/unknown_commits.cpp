@@ -36,16 +36,18 @@ std::string Executor::void_key(std::int64_t connection_id) {
   return std::string{void_prefix} + std::to_string(connection_id);
 }
 
-// Whether the connection's backend is working. Behind a pooler nobody knows which backend that is.
-bool Executor::backend_is_active(const Connection& connection) noexcept {
-  if (connection.pooled()) return false;
+// Empty: the connection's backend is working. Behind a pooler nobody knows which backend that is.
+std::string Executor::why_silent(const Connection& connection) {
+  if (connection.pooled()) return "behind a pooler it cannot be asked what it does";
   try {
     Connection asking{target_};
     const Result state = asking.execute("SELECT a.state FROM " + backend_of(connection.id()) +
                                         ", pg_stat_get_activity(l.pid) AS a");
-    return state.rows() > 0 && state.text(0, 0) == "active";
-  } catch (...) {
-    return false;
+    if (state.rows() == 0) return "it has ended the connection";
+    if (state.text(0, 0) == "active") return {};
+    return "it received nothing, or the answer was lost";
+  } catch (const Error& error) {
+    return std::string{"asked by another connection, "} + error.what();
   }
 }
 

@@ -304,9 +304,13 @@ bool Connection::holds(const Guard& guard) {
   if (guard.kind == Guard::Kind::present && writing_ && known_.present(guard.range.from)) {
     return true;
   }
+  if (guard.kind == Guard::Kind::unchanged && writing_ &&
+      known_.unchanged(guard.range.from, guard.revision)) {
+    return true;
+  }
   Run run{*this, find};
   const bool found = run.bytes(1, guard.range.from).step("read");
-  if (found && writing_) known_.saw(guard.range.from);
+  if (found && writing_) known_.saw(guard.range.from, revision_column(run.get(), 0));
   switch (guard.kind) {
     case Guard::Kind::absent: return !found;
     case Guard::Kind::present: return found;
@@ -343,19 +347,19 @@ std::vector<Entry> Connection::read(const Range& range, Revision before) {
   if (nothing) {
     known_.saw_nothing(range);
     auto at = written_.lower_bound(range.from);
-    for (; at != written_.end() && range.holds(*at); ++at) known_.put(*at);
+    for (; at != written_.end() && range.holds(*at); ++at) known_.keep_own(*at);
   }
   return entries;
 }
 
 void Connection::put(std::string_view key, std::string_view value, Revision revision) {
   Run{*this, upsert}.bytes(1, key).bytes(2, value).revision(3, revision).step("write");
-  wrote(key);
+  wrote(key, revision);
 }
 
 void Connection::insert(std::string_view key, std::string_view value, Revision revision) {
   if (Run{*this, add}.bytes(1, key).bytes(2, value).revision(3, revision).insert()) {
-    wrote(key);
+    wrote(key, revision);
     return;
   }
   put(key, value, revision);
@@ -367,8 +371,8 @@ void Connection::remove(std::string_view key) {
   if (const auto at = written_.find(key); at != written_.end()) written_.erase(at);
 }
 
-void Connection::wrote(std::string_view key) {
-  known_.put(key);
+void Connection::wrote(std::string_view key, Revision revision) {
+  known_.put(key, revision);
   written_.emplace(key);
 }
 

@@ -123,7 +123,7 @@ class Connection {
 
   // Before and after a write transaction: what this connection knows from the last one.
   void recall() noexcept;
-  void wrote(std::string_view key);
+  void wrote(std::string_view key, Revision revision);
   [[nodiscard]] std::uint32_t version() const noexcept;
 
   static int on_busy(void* self, int times) noexcept;

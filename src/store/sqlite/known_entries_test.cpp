@@ -68,8 +68,11 @@ class SqliteKnown : public ::testing::Test {
       default:
         if (appended.empty()) return;
         const Appended& one = appended[below(appended.size())];
-        step.here.guards.push_back(Guard::present(one.here));
-        step.model.guards.push_back(Guard::present(one.model));
+        const bool present = below(2) == 0;
+        step.here.guards.push_back(present ? Guard::present(one.here)
+                                           : Guard::unchanged(one.here, stamp_of(one.here)));
+        step.model.guards.push_back(present ? Guard::present(one.model)
+                                            : Guard::unchanged(one.model, stamp_of(one.model)));
         return;
     }
     step.here.guards.push_back(guard);
@@ -86,8 +89,10 @@ class SqliteKnown : public ::testing::Test {
       default:
         if (appended.empty()) return;
         const Appended& one = appended[below(appended.size())];
-        step.here.writes.push_back(Write::remove(one.here));
-        step.model.writes.push_back(Write::remove(one.model));
+        const bool remove = below(2) == 0;
+        step.here.writes.push_back(remove ? Write::remove(one.here) : Write::put(one.here, value));
+        step.model.writes.push_back(remove ? Write::remove(one.model)
+                                           : Write::put(one.model, value));
         return;
     }
     step.here.writes.push_back(write);

@@ -10,7 +10,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <string>
@@ -92,6 +94,30 @@ TEST_F(SqliteProcess, AKilledProcessEndsItsSession) {
   EXPECT_FALSE(store->alive(id));
   // For other processes to find.
   EXPECT_NE(value_of(*store, std::string{session_prefix} + id), "none");
+}
+
+// A thread that waits in the kernel for a death ends with its store, not with the session.
+TEST_F(SqliteProcess, AStoreThatGoesLeavesNoThreadBehind) {
+  const auto threads = [] {
+    const std::filesystem::directory_iterator tasks{"/proc/self/task"};
+    return std::distance(begin(tasks), end(tasks));
+  };
+  Process holder{[this](const Line& line) { hold_session(line); }};
+  const std::string id = holder.hear();
+  const auto before = threads();
+  for (int round = 0; round < 3; ++round) {
+    auto store = open_sqlite(path);
+    conformance::Bell bell;
+    auto first = store->watch(death_of(id), bell.notice());
+    auto second = store->watch(death_of(id), bell.notice());
+    EXPECT_GT(threads(), before + 1);  // One calls notices.
+    first.reset();
+    second.reset();
+    store.reset();
+    kit::until([&] { return threads() == before; });  // The kernel removes them a little later.
+  }
+  EXPECT_TRUE(open_sqlite(path)->alive(id));
+  holder.kill();
 }
 
 TEST_F(SqliteProcess, AStoppedProcessIsAlive) {

@@ -4,8 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "store/threads.hpp"
-
 namespace tenure::sqlite {
 namespace {
 
@@ -46,10 +44,9 @@ Watches::Watches(std::shared_ptr<Executor> executor, const SqliteOptions& option
       check_every_(options.check_every),
       on_armed_(options.on_armed),
       table_([this](const WatchFor& what, bool armed)
-                 TENURE_REQUIRES(table_.mutex) { count_buckets(what, armed); }) {
-  const Lock lock{owner_->mutex};
-  owner_->watches = this;
-}
+                 TENURE_REQUIRES(table_.mutex) { count_buckets(what, armed); }),
+      deaths_(executor_->side().probe(),
+              [this](const std::string& session) { session_ended(session); }) {}
 
 std::unique_ptr<Watch> Watches::add(const WatchFor& what, Store::Notice notice,
                                     std::shared_ptr<Store> keep) {
@@ -135,24 +132,12 @@ void Watches::await_death(const std::string& session) {
     table_.died(session);
     return;
   }
-  if (!awaited_.insert(session).second) return;
-  try {
-    stores::quiet_thread([owner = owner_, probe, session, byte = *byte] {
-      // After an error the check once per second still finds the death.
-      if (lock_byte(probe->get(), LockType::read, byte, true) != 0) return;
-      unlock_byte(probe->get(), byte);
-      const Lock lock{owner->mutex};
-      if (owner->watches != nullptr) owner->watches->session_ended(session);
-    }).detach();
-  } catch (const std::system_error&) {
-    awaited_.erase(session);
-  }
+  deaths_.await(session, *byte);  // After an error the check once per second still finds the death.
 }
 
 void Watches::session_ended(const std::string& session) {
   {
     const Lock lock{table_.mutex};
-    awaited_.erase(session);
     if (stopping_ || !table_.watches(session)) return;
     table_.died(session);
   }
@@ -161,13 +146,10 @@ void Watches::session_ended(const std::string& session) {
 
 void Watches::stop() {
   {
-    const Lock lock{owner_->mutex};
-    owner_->watches = nullptr;
-  }
-  {
     const Lock lock{table_.mutex};
     stopping_ = true;
   }
+  deaths_.stop();
   table_.clear();
   if (service_.started()) wake();
   service_.end();

@@ -17,11 +17,6 @@
 // rang, or the files may have been replaced. In the latter case every watch is due, and sessions
 // are lost.
 //
-// One thread per watched session waits for the session's death, blocked in the kernel on the
-// session's byte. It can't be stopped and may outlive the store, so it owns nothing but the
-// description. stop() detaches the watches from it: a thread that wakes later returns at once and
-// touches nothing.
-//
 // Thread safety: all of it. Notices are called and destroyed with the mutex free.
 #pragma once
 
@@ -34,7 +29,6 @@
 #include <stop_token>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "base/annotations.hpp"
@@ -42,6 +36,7 @@
 #include "base/thread_group.hpp"
 #include "store/common/service_thread.hpp"
 #include "store/common/watch_table.hpp"
+#include "store/sqlite/death_waits.hpp"
 #include "store/sqlite/executor.hpp"
 #include "store/sqlite/options.hpp"
 #include "tenure/store.hpp"
@@ -69,11 +64,6 @@ class Watches : public std::enable_shared_from_this<Watches> {
   void start() TENURE_REQUIRES(table_.mutex);
   // The hook of table_: counts which buckets are watched here.
   void count_buckets(const WatchFor& what, bool armed) TENURE_REQUIRES(table_.mutex);
-  // Where a thread that waited for a death finds the watches; null after stop().
-  struct Owner {
-    base::Mutex mutex;
-    Watches* watches TENURE_GUARDED_BY(mutex) = nullptr;
-  };
   void await_death(const std::string& session) TENURE_REQUIRES(table_.mutex);
   void session_ended(const std::string& session);
   void wake() noexcept;
@@ -112,8 +102,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
   // The log lacks something up to this revision: until it is decided, buckets decide too.
   std::uint64_t doubted_ TENURE_GUARDED_BY(table_.mutex) = 0;
   std::uint64_t undecided_ TENURE_GUARDED_BY(table_.mutex) = 0;  // At the last check.
-  const std::shared_ptr<Owner> owner_ = std::make_shared<Owner>();
-  std::unordered_set<std::string> awaited_ TENURE_GUARDED_BY(table_.mutex);
+  DeathWaits deaths_;
   base::ThreadGroup lost_threads_;  // Threads that fire lost().
   std::vector<std::weak_ptr<std::stop_source>> observed_ TENURE_GUARDED_BY(table_.mutex);
   Instant planned_ TENURE_GUARDED_BY(table_.mutex);  // When the service thread wakes by itself.
