@@ -131,6 +131,41 @@ void define_bench(Definitions& in) {
         "Any space, including memory: and local: (default: a temporary SQLite file)");
 }
 
+void words(CLI::App* app, const std::string& name, std::vector<std::string>& to,
+           const std::string& text) {
+  app->add_option(name, to, text)->type_name("TASK,...")->delimiter(',')->check(refuse_nothing);
+}
+
+void define_pipeline(Definitions& in) {
+  CLI::App* const app =
+      command(in, "pipeline", "Run the tasks of a manifest in the order of their dependencies");
+  app->add_option("ACTION", in.raw.action,
+                  "run; resume: go on with a run that was ended or killed; plan: print waves, "
+                  "critical path and estimate; graph: print the graph; status: show the last run")
+      ->required();
+  app->add_option("FILE", in.raw.file, "The manifest (default: pipeline.toml)")
+      ->check(refuse_nothing);
+  words(app, "--only", in.raw.only, "Only these tasks, groups or tags");
+  words(app, "--except", in.raw.except, "Not these tasks, groups or tags");
+  words(app, "--from", in.raw.from, "Only these, and all tasks that need them");
+  value(app, "--jobs", in.raw.jobs, "N",
+        "Tasks at a time (default: `jobs` of the manifest, or the number of cores)");
+  app->add_flag("--keep-going", in.raw.keep_going,
+                "After a failure, go on with the tasks that do not need it");
+  app->add_flag("--dry-run", in.raw.dry_run, "run: print what would run, and run nothing");
+  app->add_flag("--wait", in.raw.wait, "run, resume: wait while another run uses the workspace");
+  value(app, "--report", in.raw.report, "DURATION",
+        "run, resume: how often to say what is still running (default: 30s)");
+  value(app, "--summary", in.raw.summary, "FILE",
+        "run, resume: write a summary, JUnit (.xml) or Markdown (.md)");
+  value(app, "--format", in.raw.format, "text|dot|mermaid|json|svg",
+        "graph: how to print it (default: text)");
+  app->add_flag("--json", in.raw.json,
+                "run, resume: print one JSON document per event; status: print one JSON document");
+  value(app, "--space", in.raw.space, "URL",
+        "Where the `locks` of tasks are (default: $TENURE_SPACE, or else a file of this user)");
+}
+
 void define_rest(Definitions& in) {
   command(in, "demo", "Show locks at work, live, in a few seconds");
   CLI::App* const completions =
@@ -152,6 +187,7 @@ std::unique_ptr<Definitions> define() {
   define_lists(*in);
   define_operations(*in);
   define_bench(*in);
+  define_pipeline(*in);
   define_rest(*in);
   return in;
 }

@@ -15,6 +15,7 @@
 #include "exit_status.hpp"
 #include "list.hpp"
 #include "operate.hpp"
+#include "pipeline.hpp"
 #include "run.hpp"
 #include "terminal.hpp"
 #include "watch.hpp"
@@ -35,6 +36,7 @@ struct Perform {
   int operator()(const RunOptions& options) const { return run(options); }
   int operator()(const EvictOptions& options) const { return evict(options); }
   int operator()(const BenchOptions& options) const { return bench(options); }
+  int operator()(const PipelineCommand& options) const { return pipeline(options); }
   int operator()(const ContenderOptions& options) const { return contend(options); }
   int operator()(const CompletionsOptions& options) const {
     return print(completions(manual(), options.shell));

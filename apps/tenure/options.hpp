@@ -67,6 +67,24 @@ struct BenchOptions {
   bool json = false;
 };
 
+struct PipelineCommand {
+  enum class Action : std::uint8_t { run, resume, plan, graph, status };
+  Action action = Action::run;
+  std::string file;
+  std::string space;  // Of the tasks' `locks`.
+  std::vector<std::string> only;
+  std::vector<std::string> except;
+  std::vector<std::string> from;
+  std::optional<unsigned> jobs;
+  bool keep_going = false;
+  bool dry_run = false;
+  bool wait = false;
+  bool json = false;
+  std::string summary;  // A file that ends with .xml or .md; empty: none.
+  std::string format;   // text, dot, mermaid, json or svg.
+  std::chrono::nanoseconds report = std::chrono::seconds{30};  // Between "still running" lines.
+};
+
 struct DemoOptions {};
 // For the four processes that `demo` starts; not shown in the help.
 struct ContenderOptions {
@@ -84,8 +102,9 @@ struct PrintOptions {
   std::string text;
 };
 
-using Command = std::variant<PrintOptions, RunOptions, LsOptions, TreeOptions, ShowOptions,
-                             WatchOptions, EvictOptions, DoctorOptions, BenchOptions, DemoOptions,
-                             ContenderOptions, CompletionsOptions, ManOptions>;
+using Command =
+    std::variant<PrintOptions, RunOptions, LsOptions, TreeOptions, ShowOptions, WatchOptions,
+                 EvictOptions, DoctorOptions, BenchOptions, PipelineCommand, DemoOptions,
+                 ContenderOptions, CompletionsOptions, ManOptions>;
 
 }  // namespace tenure::cli

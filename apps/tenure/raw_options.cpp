@@ -163,6 +163,47 @@ BenchOptions bench_options(const Raw& raw) {
   return out;
 }
 
+PipelineCommand::Action action_of(const std::string& text) {
+  using enum PipelineCommand::Action;
+  if (text == "run") return run;
+  if (text == "resume") return resume;
+  if (text == "plan") return plan;
+  if (text == "graph") return graph;
+  if (text == "status") return status;
+  throw UsageError(
+      fmt::format("ACTION must be run, resume, plan, graph or status, not '{}'", printable(text)));
+}
+
+PipelineCommand pipeline_options(const Raw& raw) {
+  PipelineCommand out;
+  out.action = action_of(raw.action);
+  out.file = raw.file.empty() ? "pipeline.toml" : raw.file;
+  out.space = raw.space;
+  out.only = raw.only;
+  out.except = raw.except;
+  out.from = raw.from;
+  if (!raw.jobs.empty()) out.jobs = number_of<unsigned>("--jobs", raw.jobs, 1, 256);
+  out.keep_going = raw.keep_going;
+  out.dry_run = raw.dry_run;
+  out.wait = raw.wait;
+  out.json = raw.json;
+  out.summary = raw.summary;
+  if (!out.summary.empty() && !out.summary.ends_with(".xml") && !out.summary.ends_with(".md")) {
+    throw UsageError("--summary takes a file that ends with .xml (JUnit) or .md (Markdown)");
+  }
+  constexpr std::string_view formats = " text dot mermaid json svg ";
+  out.format = raw.format.empty() ? "text" : raw.format;
+  if (!formats.contains(" " + out.format + " ")) {
+    throw UsageError(fmt::format("--format must be text, dot, mermaid, json or svg, not '{}'",
+                                 printable(raw.format)));
+  }
+  if (!raw.report.empty()) {
+    out.report = duration_of("--report", raw.report);
+    if (out.report.count() == 0) throw UsageError("--report must be greater than zero");
+  }
+  return out;
+}
+
 CompletionsOptions completions_options(const Raw& raw) {
   if (raw.shell != "bash" && raw.shell != "zsh" && raw.shell != "fish") {
     throw UsageError(
@@ -185,6 +226,7 @@ Command options_of(const std::string& subcommand, const Raw& raw,
     return DoctorOptions{.space = raw.space, .new_epoch = raw.new_epoch, .json = raw.json};
   }
   if (subcommand == "bench") return bench_options(raw);
+  if (subcommand == "pipeline") return pipeline_options(raw);
   if (subcommand == "completions") return completions_options(raw);
   if (subcommand == "man") return ManOptions{};
   if (subcommand == "demo") return DemoOptions{};

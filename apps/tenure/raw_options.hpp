@@ -15,6 +15,10 @@ struct Raw {
   std::vector<std::string> paths;
   bool shared = false, try_only = false, quiet = false, json = false, now = false;
   bool new_epoch = false;
+  // Of pipeline.
+  std::string action, file, jobs, summary, format, report;
+  std::vector<std::string> only, except, from;
+  bool keep_going = false, dry_run = false, wait = false;
 };
 
 // Throws UsageError or BadRequest. `command_line` is what follows `--`, for run.

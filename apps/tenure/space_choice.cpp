@@ -28,6 +28,8 @@ std::string home() {
   throw Error("cannot find a home directory for the default space: use --space or TENURE_SPACE");
 }
 
+}  // namespace
+
 std::string state_directory() {
   // By the specification, a relative path counts as unset.
   if (const std::string_view state = environment("XDG_STATE_HOME"); state.starts_with('/')) {
@@ -46,8 +48,6 @@ void make_directories(const std::string& path) {
     if (end == std::string::npos) return;
   }
 }
-
-}  // namespace
 
 SpaceChoice choose_space(const std::string& option) {
   SpaceChoice choice;

@@ -22,6 +22,11 @@ struct SpaceChoice {
 // Throws Error if there is no home directory to keep a file in.
 [[nodiscard]] SpaceChoice choose_space(const std::string& option);
 
+// $XDG_STATE_HOME/tenure, or ~/.local/state/tenure. Throws Error where there is no home.
+[[nodiscard]] std::string state_directory();
+// For this user alone.
+void make_directories(const std::string& path);
+
 // Whether the space exists. A command that only reads should not create a file.
 [[nodiscard]] bool exists(const SpaceChoice& choice);
 

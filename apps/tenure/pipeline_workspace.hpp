@@ -1,0 +1,38 @@
+// pipeline_workspace.hpp: where a manifest is, and where the state of its runs is kept.
+//
+// The state is outside of the workspace, so that no tool packs, commits or cleans it:
+//   $XDG_STATE_HOME/tenure/pipelines/HASH/state.db       records of runs, and the lock of the run
+//   $XDG_STATE_HOME/tenure/pipelines/HASH/ID/NAME.log    the output of a task
+// HASH stands for the real path of the manifest.
+#pragma once
+
+#include <string>
+
+#include "options.hpp"
+#include "pipeline/commands/graph.hpp"
+#include "pipeline/manifest.hpp"
+
+namespace tenure::cli {
+
+struct Workspace {
+  std::string file;       // The real path of the manifest,
+  std::string directory;  // and its directory.
+  std::string state;      // The directory for state.
+
+  [[nodiscard]] std::string url() const { return "sqlite:" + state + "/state.db"; }
+  [[nodiscard]] bool has_state() const;
+};
+
+// The one lock of a workspace: whoever holds it runs the pipeline.
+inline constexpr const char* run_lock = "run";
+
+// Throw Error for a file that can't be read, pipeline::ManifestError for a bad manifest.
+[[nodiscard]] Workspace workspace_of(const std::string& file);
+[[nodiscard]] pipeline::Manifest read_manifest(const Workspace& workspace,
+                                               const std::string& shown);
+// The tasks that the command line selects. Throws UsageError.
+[[nodiscard]] std::vector<pipeline::Task> selected(const pipeline::Manifest& manifest,
+                                                   const PipelineCommand& options);
+[[nodiscard]] unsigned jobs_of(const pipeline::Manifest& manifest, const PipelineCommand& options);
+
+}  // namespace tenure::cli

@@ -1,0 +1,160 @@
+// command_runner.hpp: runs the tasks of a manifest as commands, one guardian per slot.
+//
+// An attempt is a sequence of commands in one slot:
+//
+//   when ──no──► skipped
+//     │ yes
+//   done ──yes─► done          only before the first attempt, and only if the run's state has the
+//     │ no                     task not as done
+//   run ──not 0──► failed
+//     │ 0
+//   verify ──no──► again after `every`; failed after its timeout
+//     │ yes
+//   done
+//
+// Everything that a command started has ended when its step is over: what is left of it gets
+// SIGTERM, and SIGKILL after the task's grace. The output of all steps of a task goes to one file.
+//
+// Invariants
+//  1. A command starts only after its start is committed (run_state.hpp).
+//  2. No command outlives this process (process/guardian.hpp).
+//
+// Requires: the process is a subreaper (adopt_orphans).
+//
+// Thread safety: none; wait() is woken by other threads only through the space of the claims.
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "pipeline/commands/run_state.hpp"
+#include "pipeline/loop.hpp"
+#include "pipeline/manifest.hpp"
+#include "process/descriptor.hpp"
+#include "process/guardian.hpp"
+#include "tenure/hold.hpp"
+#include "tenure/locker.hpp"
+
+namespace tenure::pipeline {
+
+// A task of the manifest that this run has to do.
+struct CommandTask {
+  Task task;
+  std::string log;              // The file for its output.
+  bool started_before = false;  // In the run that is resumed,
+  bool done_before = false;     // and it was done there: nothing is recorded.
+};
+
+// Is told what happens, on the thread of the loop.
+class CommandListener {
+ public:
+  CommandListener() = default;
+  CommandListener(const CommandListener&) = delete;
+  CommandListener& operator=(const CommandListener&) = delete;
+  virtual ~CommandListener() = default;
+  virtual void started(Index task, unsigned attempt) = 0;
+  // `why` is what went wrong with a failed task.
+  virtual void ended(Index task, TaskEnd end, std::chrono::nanoseconds took,
+                     const std::string& why) = 0;
+  virtual void retries(Index task, std::chrono::nanoseconds delay, const std::string& why) = 0;
+};
+
+class CommandRunner final : public Runner {
+ public:
+  struct Options {
+    std::string directory;           // Of the manifest.
+    std::optional<Locker> locker{};  // For `locks`.
+  };
+  // Something else to wait for on the same thread.
+  struct Source {
+    int descriptor = -1;
+    std::function<void()> ready;
+  };
+
+  CommandRunner(std::vector<CommandTask> tasks, std::vector<process::Guardian> guardians,
+                RunState& state, CommandListener& listener, Options options);
+  ~CommandRunner() override;
+
+  void watch(Source source) { sources_.push_back(std::move(source)); }
+  // Calls `tick` at least so often while the loop waits.
+  void every(std::chrono::nanoseconds period, std::function<void()> tick);
+  // What runs is killed at once instead of after its grace.
+  void kill();
+
+  struct Busy {
+    Index task = no_task;
+    std::chrono::nanoseconds since{};
+  };
+  [[nodiscard]] std::vector<Busy> busy() const;
+  [[nodiscard]] const std::vector<CommandTask>& tasks() const noexcept { return tasks_; }
+
+  [[nodiscard]] std::chrono::nanoseconds now() override;
+  bool claim(Index task) override;
+  void unclaim(Index task) override;
+  void start(Index task, unsigned attempt) override;
+  void stop(Index task, StopReason reason) override;
+  void delayed(Index task, std::chrono::nanoseconds delay) override;
+  void ended(Index task, TaskEnd end) override;
+  [[nodiscard]] std::optional<Report> wait(std::optional<std::chrono::nanoseconds> until) override;
+
+ private:
+  enum class Step : std::uint8_t { when, done, run, verify, pause };
+  struct Slot {
+    std::optional<process::Guardian> guardian;  // None: it was killed, and has no successor yet.
+    Index task = no_task;
+    Step step = Step::run;
+    bool ok = false;        // How the command of the step has exited, while its leftovers end.
+    bool stopping = false;  // The attempt ends with this step.
+    std::chrono::nanoseconds began{};
+    std::chrono::nanoseconds verify_until{};
+    std::chrono::nanoseconds next{};  // Of Step::pause.
+  };
+  struct Attempt {
+    unsigned number = 0;
+    std::chrono::nanoseconds began{};
+    std::string why;
+  };
+  struct ClaimQueue;
+
+  [[nodiscard]] const Task& task_of(const Slot& slot) const { return tasks_[slot.task].task; }
+  [[nodiscard]] const std::optional<Check>& check_of(const Slot& slot) const;
+  void advance(Slot& slot, std::optional<Step> step);
+  std::optional<Step> after_step(Slot& slot);
+  void launch(Slot& slot, const Invocation& what, std::optional<std::chrono::nanoseconds> limit);
+  std::nullopt_t finish(Slot& slot, Report::Kind kind);
+  void fail(Slot& slot, std::string why);
+  void on_event(Slot& slot, const process::Event& event);
+  void on_exit(Slot& slot, const process::Event& event);
+  void replace_guardian(Slot& slot);
+  void take_claims();
+  [[nodiscard]] std::optional<Report> take_report();
+  [[nodiscard]] int timeout_ms(std::optional<std::chrono::nanoseconds> until);
+  void poll_once(std::optional<std::chrono::nanoseconds> until);
+
+  std::vector<CommandTask> tasks_;
+  std::vector<Slot> slots_;
+  std::vector<Attempt> attempts_;  // By task.
+  RunState& state_;
+  CommandListener& listener_;
+  Options options_;
+  std::vector<Source> sources_;
+  std::deque<Report> reports_;
+  std::map<Index, Hold> holds_;
+  std::map<Index, std::stop_source> claims_;
+  std::shared_ptr<ClaimQueue> claim_queue_;
+  std::chrono::nanoseconds period_{};
+  std::chrono::nanoseconds next_tick_{};
+  std::function<void()> tick_;
+};
+
+}  // namespace tenure::pipeline
