@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/pipeline_questions.hpp"
 #include "bench/program.hpp"
 #include "bench/ratio.hpp"
 #include "tenure/pipeline.hpp"
@@ -222,6 +223,10 @@ int main(int argc, char** argv) {
                .ask = &ask_scheduler},
       Question{
           .name = "task_memory", .text = "how much memory does a task take?", .ask = &ask_memory},
+      Question{.name = "pipeline_commands",
+               .text = "commands of a manifest per second, with state; what do they cost?",
+               .ask = &ask_pipeline_commands,
+               .threads = Threads::never},
   };
   return run_program(argc, argv, questions);
 }

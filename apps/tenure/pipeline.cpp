@@ -71,7 +71,8 @@ int show_status(const PipelineCommand& options) {
   for (const TicketInfo& ticket : space.inspect(Path::of(run_lock))) {
     live = live || (ticket.granted && !info->ended);
   }
-  const std::string result = live ? "running" : info->ended ? info->result : "interrupted";
+  std::string result = info->ended ? info->result : "interrupted";
+  if (live) result = "running";
   const std::map<std::string, TaskRecord> records = state.tasks(info->id);
   nlohmann::ordered_json tasks = nlohmann::ordered_json::array();
   std::string lines;

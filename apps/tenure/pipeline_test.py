@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import signal
+import subprocess
 import time
 
 from harness import is_running, main, wait_for
@@ -246,7 +247,7 @@ def pipeline_problem6_one_run_per_workspace(space):
     assert waits.wait() == 0 and pipeline.text("ran") == "next\n"
 
 
-def pipeline_problem5_killed_and_resumed(space):
+def pipeline_killed_and_resumed(space):
     """SIGKILL at some moment; what is recorded as done is not repeated, nothing survives."""
     tasks = "".join(
         f'[task.t{i}]\nneeds = [{chr(34) + f"t{i-1}" + chr(34) if i else ""}]\n'
@@ -314,6 +315,20 @@ def pipeline_kills_leave_nothing(space):
             run.kill()
         run.communicate()
         wait_for("no survivors", lambda: not _survivors(pipeline))
+
+
+def pipeline_problem7_input_blocks_no_end(space):
+    """Standard input stays open and silent: the run ends, and Ctrl-C ends it, all the same."""
+    pipeline = Pipeline(space, THREE)
+    run = space.start("pipeline", "run", pipeline.file, environment=pipeline.environment,
+                      stdin=subprocess.PIPE)
+    assert run.wait() == 0
+    pipeline = Pipeline(space, HANG.replace("GRACE", "10ms"))
+    run = space.start("pipeline", "run", pipeline.file, environment=pipeline.environment,
+                      stdin=subprocess.PIPE)
+    _pid(pipeline)
+    run.send_signal(signal.SIGINT)
+    assert run.wait() == 130
 
 
 def pipeline_once_is_not_repeated(space):
