@@ -12,11 +12,12 @@
 //   3. After the last attempt there is no pause.
 //   4. A callback never runs inside start() or cancel(), and none runs after the destructor.
 //
-// Retries, pauses and Retry-After: retry.hpp. Redirects go to http and https only. Proxies (http_proxy,
-// no_proxy, ...), TLS and HTTP/2 are libcurl's.
+// Retries, pauses and Retry-After: retry.hpp. Redirects go to http and https only. Proxies
+// (http_proxy, no_proxy, ...), TLS and HTTP/2 are libcurl's.
 //
-// Thread safety: all of it; callbacks run on the client's one thread, one after another, and may call
-// start() and cancel(). get() and the destructor must not be called there.
+// Thread safety: all of it; callbacks run on the client's one thread, one after another, and may
+// call start() and cancel(), but not get() and the destructor. They must not throw, and must not
+// start() again when they get `cancelled`: the destructor would never return.
 #pragma once
 
 #include <chrono>
