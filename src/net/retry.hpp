@@ -14,7 +14,7 @@ namespace tenure::net {
 using WallTime = std::chrono::system_clock::time_point;
 
 // A Retry-After header: a number of seconds, or a date in one of HTTP's three forms (RFC 9110,
-// 5.6.7). A date that has passed is 0. Null: neither; the header is then ignored. At most 100 years.
+// 5.6.7). A date that has passed is 0. Null: neither; the header is ignored. At most 100 years.
 [[nodiscard]] std::optional<std::chrono::seconds> parse_retry_after(std::string_view text,
                                                                     WallTime now);
 

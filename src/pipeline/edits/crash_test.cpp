@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
@@ -89,9 +90,12 @@ int in_child(const std::function<void()>& work) {
 // operations of the recovery. Returns how the last child ended.
 using MakeDisk = std::function<std::unique_ptr<Disk>(const Scene& scene, int stop_after)>;
 int crash(const Scene& scene, const MakeDisk& disk, int first, std::optional<int> second) {
-  int status = in_child([&] { scene.edit(*disk(scene, first)); });
+  // Made here, not in the child: each has a seed of its own.
+  const std::unique_ptr<Disk> of_edit = disk(scene, first);
+  int status = in_child([&] { scene.edit(*of_edit); });
   if (status == crashed && second) {
-    status = in_child([&] { (void)restore_edits(scene.state, *disk(scene, *second)); });
+    const std::unique_ptr<Disk> of_recovery = disk(scene, *second);
+    status = in_child([&] { (void)restore_edits(scene.state, *of_recovery); });
   }
   return status;
 }

@@ -73,7 +73,7 @@ struct Identity {
 [[nodiscard]] bool is_there(const FilePath& path);  // As anything, a dangling link too.
 
 inline constexpr std::size_t max_edited_bytes = 64U << 20U;
-// The bytes of a regular file; null where there is none, or it is too large. Links are not followed.
+// The bytes of a regular file; null where there is none, or it is too large. Follows no links.
 [[nodiscard]] std::optional<std::string> read_file(const FilePath& path);
 [[nodiscard]] std::string read_all(int descriptor);
 

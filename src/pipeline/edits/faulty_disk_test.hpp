@@ -54,7 +54,7 @@ class CountingDisk : public Disk {
   std::function<void()> stop_;
 };
 
-// Remembers what is on disk for certain: the bytes of synced files, and names in synced directories.
+// Remembers what is on disk for certain: bytes of synced files, and names in synced directories.
 // When the power is lost, the rest is there or not. Inodes stay what they are: each has a second
 // name in a graveyard, from which lost names come back.
 class PowerLossDisk : public Disk {
