@@ -12,7 +12,8 @@ packages=(
   cmake ninja-build make
   libsqlite3-dev libpq-dev                        # the stores in a file and in a database
   nlohmann-json3-dev libfmt-dev libcli11-dev
-  libtomlplusplus-dev                             # manifests of pipelines
+  libtomlplusplus-dev libcurl4-openssl-dev        # manifests of pipelines, their HTTP checks,
+  libyaml-cpp-dev                                 # pnpm's workspaces
   git libgit2-dev                                 # transactions on a git repository
 )
 module=(
