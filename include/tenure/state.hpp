@@ -11,8 +11,8 @@
 // A lock of space.hpp has a queue, fencing tokens and no polling. Use a durable semaphore where a
 // lease that ends by itself, and a caller who comes back to ask, are what is wanted.
 //
-// Values are JSON, so that people and SQL can read them; specialise Codec for another format.
-// This header needs nlohmann-json.
+// Values are written by Codec (codec.hpp): JSON, so that people and SQL can read them. This header
+// needs nlohmann-json.
 //
 // Thread safety: all const calls, from any thread, at once. Every call but get() and inspect()
 // changes the slot in one apply, guarded on what it read. An apply that loses a race is tried
@@ -31,6 +31,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenure/codec.hpp"
 #include "tenure/error.hpp"
 #include "tenure/store.hpp"
 
@@ -46,16 +47,6 @@ class StateConflict : public Error {
 class StateFormat : public Error {
  public:
   using Error::Error;
-};
-
-// How values are written. decode() may throw anything; it is reported as StateFormat.
-template <class T>
-struct Codec {
-  static constexpr bool is_json = true;
-  [[nodiscard]] static std::string encode(const T& value) { return nlohmann::json(value).dump(); }
-  [[nodiscard]] static T decode(std::string_view text) {
-    return nlohmann::json::parse(text).template get<T>();
-  }
 };
 
 // Where a slot is. text() is what an operator writes down; slot::parse() reads it back.
@@ -286,6 +277,9 @@ struct Acquisition {
   int position = -1;  // So many wait ahead of the caller; -1 when acquired.
   friend bool operator==(const Acquisition&, const Acquisition&) = default;
 };
+
+void to_json(nlohmann::json& json, const Acquisition& acquisition);
+void from_json(const nlohmann::json& json, Acquisition& acquisition);
 
 // The rules of a durable semaphore, as pure functions: record, caller and time in, record out.
 //   1. A lease is over when its end is at or before `now`. Whoever changes the record removes the

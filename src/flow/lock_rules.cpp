@@ -129,6 +129,15 @@ void to_json(nlohmann::json& json, const LockRecord& record) {
           {"waiters", parties(record.waiters)}};
 }
 
+void to_json(nlohmann::json& json, const Acquisition& acquisition) {
+  json = {{"acquired", acquisition.acquired}, {"position", acquisition.position}};
+}
+
+void from_json(const nlohmann::json& json, Acquisition& acquisition) {
+  acquisition.acquired = json.at("acquired").get<bool>();
+  acquisition.position = json.at("position").get<int>();
+}
+
 void from_json(const nlohmann::json& json, LockRecord& record) {
   const auto parties = [](const nlohmann::json& list) {
     Parties all;

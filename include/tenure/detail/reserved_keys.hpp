@@ -11,7 +11,8 @@
 //   \x06       owner_tickets          nobody yet: for an index of tickets by owner
 //   \x07-\x0f                         free
 //   \x10s      flow_slots             src/flow: values that many processes change
-//   \x11-\x1f                         free
+//   \x11       flow_workflows         src/flow: workflows, their logs, timers, messages, places
+//   \x12-\x1f                         free
 //
 // The views of src/store/sqlite and src/store/postgres read \x01 to \x03 by their numbers. A prefix
 // that is in use never changes its meaning: stored entries have it.
@@ -29,6 +30,7 @@ inline constexpr std::string_view void_connections{"\x04", 1};
 inline constexpr std::string_view request_ids{"\x05", 1};
 inline constexpr std::string_view owner_tickets{"\x06", 1};
 inline constexpr std::string_view flow_slots{"\x10s", 2};
+inline constexpr std::string_view flow_workflows{"\x11", 1};
 
 // The first byte that is a program's own.
 inline constexpr char first_free = '\x20';

@@ -1,0 +1,221 @@
+// context.hpp: what a workflow can do. A workflow is a coroutine that survives its process:
+//
+//   tenure::Flow<Receipt> transfer(tenure::Context& ctx, Order order) {
+//     auto receipt = co_await ctx.run("charge", charge, order);  // Its result is stored.
+//     co_await ctx.sleep(24h);                                   // Costs nothing while it waits.
+//     co_return receipt;
+//   }
+//
+// Results of operations are stored before the next step starts. After a crash the coroutine runs
+// again from its start, is fed with what was stored, and goes on where it was. Between its awaits
+// it must therefore do the same each time: take time, randomness and everything from outside
+// through `ctx`.
+//
+// await these            | returns
+// -----------------------+----------------------------------------------------------------
+// run(name, f, args…)    | what f returns; throws what f threw, or StepFailed
+// sleep, sleep_until     | after that time: days and years cost a row of the store each
+// wait_signal<T>(name)   | the next signal of that name; signals wait until they are asked for
+// wait_until(predicate)  | when the predicate holds: asked after each thing that happened
+// all(f, g, …)           | the results of all, as a tuple or a vector
+// race(f, g, …)          | the first result, as a variant; the others are cancelled and awaited
+// shielded(f)            | what f returns; cancelling the workflow does not reach it
+// state.workflow<T>(key) | a slot: its calls are operations to await
+// another Flow           | what it returns: a workflow may have several functions
+//
+// Every await throws Cancelled once the workflow, or its branch, is cancelled.
+//
+// Thread safety: none; a workflow's code runs on one thread at a time, not always the same.
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tenure/detail/flow_branches.hpp"
+#include "tenure/detail/flow_operations.hpp"
+#include "tenure/detail/flow_task.hpp"
+#include "tenure/state.hpp"
+#include "tenure/uuid.hpp"
+
+namespace tenure {
+
+// A slot (state.hpp) as a workflow uses it: each call is to be awaited, and takes effect in the
+// transaction that stores its result.
+template <class T>
+class FlowSlot {
+ public:
+  FlowSlot(detail::Scope& scope, SlotAddress address, std::optional<T> initial)
+      : scope_(&scope), address_(std::move(address)), initial_(std::move(initial)) {}
+
+  [[nodiscard]] const SlotAddress& address() const noexcept { return address_; }
+  // f(std::optional<T>) returns a Transition<T, R>; R needs a codec. f may be called several times.
+  template <class F>
+  [[nodiscard]] auto transact(F f) const {
+    using R = decltype(std::invoke_result_t<F&, std::optional<T>>::result);
+    return detail::SlotAwait<T, R, F>{*scope_, address_, initial_, std::move(f)};
+  }
+  [[nodiscard]] auto get() const {
+    return transact([](std::optional<T> old) {
+      return Transition<T, std::optional<T>>{{}, {}, std::move(old)};
+    });
+  }
+  [[nodiscard]] auto set(T value) const {
+    return transact([value = std::move(value)](const std::optional<T>& /*old*/) {
+      using Made = Transition<T, std::monostate>;
+      return Made{Made::Kind::put, value, {}};
+    });
+  }
+  // f(std::optional<T>) returns the new value; so does the call.
+  template <class F>
+  [[nodiscard]] auto update(F f) const {
+    return transact([f = std::move(f)](std::optional<T> old) {
+      using Made = Transition<T, T>;
+      T value = f(std::move(old));
+      return Made{Made::Kind::put, value, value};
+    });
+  }
+  // False: there was no value.
+  [[nodiscard]] auto remove() const {
+    return transact([](const std::optional<T>& old) {
+      using Made = Transition<T, bool>;
+      return Made{old ? Made::Kind::remove : Made::Kind::keep, {}, old.has_value()};
+    });
+  }
+  [[nodiscard]] auto compare_and_swap(std::optional<T> expected, T desired) const {
+    return transact([expected = std::move(expected),
+                     desired = std::move(desired)](const std::optional<T>& old) {
+      using Made = Transition<T, bool>;
+      if (old != expected) return Made{Made::Kind::keep, {}, false};
+      return Made{Made::Kind::put, desired, true};
+    });
+  }
+  [[nodiscard]] auto increment(T by = T{1}) const
+    requires std::is_arithmetic_v<T>
+  {
+    return update([by](std::optional<T> old) { return static_cast<T>(old.value_or(T{}) + by); });
+  }
+
+ private:
+  detail::Scope* scope_;
+  SlotAddress address_;
+  std::optional<T> initial_;
+};
+
+// Slots by workflow type, shared by all its runs, and by execution: this run and its children.
+class FlowSlots {
+ public:
+  explicit FlowSlots(detail::Scope& scope) noexcept : scope_(&scope) {}
+  template <class T>
+  [[nodiscard]] FlowSlot<T> workflow(std::string_view key, std::optional<T> initial = {}) const {
+    return {*scope_, slot::workflow(scope_->machine().identity().type, key), std::move(initial)};
+  }
+  template <class T>
+  [[nodiscard]] FlowSlot<T> execution(std::string_view key, std::optional<T> initial = {}) const {
+    return {*scope_, slot::execution(scope_->machine().identity().id, key), std::move(initial)};
+  }
+
+ private:
+  detail::Scope* scope_;
+};
+
+class Context : public detail::Scope {
+ public:
+  explicit Context(detail::Machine& machine) noexcept : Scope(machine), state(*this) {}
+  Context(detail::Scope& parent, bool shielded) : Scope(parent, shielded), state(*this) {}
+
+  [[nodiscard]] const std::string& id() const noexcept { return machine().identity().id; }
+  [[nodiscard]] const std::string& type() const noexcept { return machine().identity().type; }
+  [[nodiscard]] bool cancelled() const noexcept { return is_cancelled(); }
+
+  // The time at which the last result was stored, and numbers of a generator whose seed was stored
+  // with the start: the same in every replay.
+  [[nodiscard]] Instant now() const noexcept { return machine().now(); }
+  [[nodiscard]] std::uint64_t random() noexcept { return next_random(); }
+  [[nodiscard]] double uniform() noexcept {  // In [0, 1).
+    return static_cast<double>(next_random() >> 11U) * 0x1.0p-53;
+  }
+  [[nodiscard]] Uuid uuid() noexcept;  // Version 4.
+
+  // `f` is a function or a lambda without captures: what it needs are its arguments, which are
+  // copied. Its first parameter may be a StepContext&.
+  template <class F, class... A>
+  [[nodiscard]] auto run(Step step, F f, A... arguments) {
+    static_assert(std::is_pointer_v<F> || std::is_empty_v<F>,
+                  "a step captures nothing: pass what it needs as arguments");
+    static_assert((detail::HasCodec<Stored<A>> && ...), "a step's argument has no codec");
+    using R = typename Invoked<F, A...>::type;
+    return detail::StepAwait<R, F, Stored<A>...>{*this, std::move(step), f,
+                                                 Stored<A>(std::move(arguments))...};
+  }
+  template <class F, class... A>
+  [[nodiscard]] auto run(std::string_view name, F f, A... arguments) {
+    return run(Step{.name = std::string{name}}, f, std::move(arguments)...);
+  }
+
+  // Up to a hundred years; more is a BadRequest.
+  [[nodiscard]] auto sleep(std::chrono::nanoseconds time) {
+    return detail::TimerAwait{*this, time};
+  }
+  [[nodiscard]] auto sleep_until(Instant time) { return detail::TimerAwait{*this, time}; }
+
+  template <class T>
+  [[nodiscard]] auto wait_signal(std::string_view name) {
+    return detail::SignalAwait<T, T>{*this, std::string{name}, std::nullopt};
+  }
+  // Nothing: the time was over first.
+  template <class T>
+  [[nodiscard]] auto wait_signal(std::string_view name, std::chrono::nanoseconds timeout) {
+    return detail::SignalAwait<T, std::optional<T>>{*this, std::string{name}, timeout};
+  }
+
+  // The predicate may look at variables of the coroutine that waits, and changes nothing.
+  template <std::predicate P>
+  [[nodiscard]] auto wait_until(P predicate) {
+    return detail::ConditionAwait<P>{*this, std::move(predicate), std::nullopt};
+  }
+  // False: the time was over first.
+  template <std::predicate P>
+  [[nodiscard]] auto wait_until(P predicate, std::chrono::nanoseconds timeout) {
+    return detail::ConditionAwait<P>{*this, std::move(predicate), timeout};
+  }
+
+  // Branches are lambdas of the form [&](Context& ctx) -> Flow<T> that use their own `ctx`.
+  template <class... F>
+    requires(std::invocable<F&, Context&> && ...)
+  [[nodiscard]] auto all(F... branches) {
+    return detail::AllAwait<F...>{*this, std::move(branches)...};
+  }
+  template <std::invocable<Context&> F>
+  [[nodiscard]] auto all(std::vector<F> branches) {
+    return detail::AllOfAwait<F>{*this, std::move(branches)};
+  }
+  template <class... F>
+    requires(sizeof...(F) > 0 && (std::invocable<F&, Context&> && ...))
+  [[nodiscard]] auto race(F... branches) {
+    return detail::RaceAwait<F...>{*this, std::move(branches)...};
+  }
+  template <std::invocable<Context&> F>
+  [[nodiscard]] auto shielded(F body) {
+    return detail::ShieldedAwait<F>{*this, std::move(body)};
+  }
+
+  FlowSlots state;
+
+ private:
+  // Text is copied into a string.
+  template <class A>
+  using Stored = std::conditional_t<std::is_convertible_v<A, std::string_view>, std::string, A>;
+  template <class F, class... A>
+  struct Invoked : std::conditional_t<std::is_invocable_v<const F&, StepContext&, Stored<A>...>,
+                                      std::invoke_result<const F&, StepContext&, Stored<A>...>,
+                                      std::invoke_result<const F&, Stored<A>...>> {};
+};
+
+}  // namespace tenure

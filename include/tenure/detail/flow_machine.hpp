@@ -1,0 +1,297 @@
+// flow_machine.hpp: the deterministic inside of one workflow: its frames, what they wait for, and
+// the entries that they are fed with. No thread, no clock, no store: the engine feeds it.
+//
+//   operation  | ends by                                         | when its scope is cancelled
+//   -----------+-------------------------------------------------+----------------------------
+//   step       | an entry: done, failed or cancelled             | stays, until its entry
+//   slot       | an entry: done or failed                        | stays, until its entry
+//   lock       | an entry: granted or failed                     | ends at once
+//   timer      | an entry                                        | ends at once
+//   signal     | a signal's entry, or its timer's                | ends at once
+//   condition  | true after any entry, or its timer's entry      | ends at once
+//
+// Invariants
+//   1. What the frames do depends on the entries and their order alone.
+//   2. An entry is delivered when everything that the entries before it led to has run.
+//   3. An operation is addressed by scope and sequence; the sequence is taken when it is awaited.
+//
+// Thread safety: none. One thread at a time; each may be another one.
+#pragma once
+
+#include <chrono>
+#include <coroutine>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "tenure/flow_error.hpp"
+#include "tenure/store.hpp"
+
+namespace tenure::detail {
+
+struct OpKey {
+  std::uint32_t scope = 0;
+  std::uint32_t sequence = 0;
+  friend bool operator==(const OpKey&, const OpKey&) = default;
+};
+struct OpKeyHash {
+  std::size_t operator()(const OpKey& key) const noexcept {
+    const std::uint64_t both = std::uint64_t{key.scope} << 32U | key.sequence;
+    return static_cast<std::size_t>((both ^ both >> 29U) * 0x9E3779B97F4A7C15U);
+  }
+};
+
+// Numbers are stored: never reuse one.
+enum class EntryKind : std::uint8_t {
+  step_done = 1,
+  step_failed = 2,
+  step_retry = 3,  // An attempt failed, and another one follows.
+  step_cancelled = 4,
+  step_begun = 5,  // Of a step that runs at most once.
+  timer = 6,
+  signal = 7,
+  cancel = 8,
+  slot_done = 9,
+  slot_failed = 10,
+  lock_queued = 11,
+  lock_granted = 12,
+  lock_failed = 13,
+  lock_released = 14,
+  // 32 to 63: schedules, messages, children.
+};
+[[nodiscard]] std::string_view text_of(EntryKind kind) noexcept;
+
+struct LogEntry {
+  EntryKind kind = EntryKind::step_done;
+  OpKey key;
+  Instant stamp;
+  std::string name;
+  std::uint64_t hash = 0;     // Of the arguments.
+  std::uint32_t attempt = 0;  // Of steps.
+  std::string value;
+  friend bool operator==(const LogEntry&, const LogEntry&) = default;
+};
+
+enum class OpKind : std::uint8_t { step, slot, lock, timer, signal, condition };
+[[nodiscard]] std::string_view text_of(OpKind kind) noexcept;
+
+class Machine;
+class Scope;
+
+// What a frame may await.
+struct AwaitableTag {};
+
+// What a frame waits for; lives in the frame, as the awaiter.
+class Operation : public AwaitableTag {
+ public:
+  Operation(Scope& scope, OpKind kind, std::string name) noexcept
+      : scope_(&scope), kind_(kind), name_(std::move(name)) {}
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+  virtual ~Operation();
+
+  [[nodiscard]] OpKind kind() const noexcept { return kind_; }
+  [[nodiscard]] const OpKey& key() const noexcept { return key_; }
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] std::uint64_t hash() const noexcept { return hash_; }
+  [[nodiscard]] const std::optional<Instant>& due() const noexcept { return due_; }
+  [[nodiscard]] bool cancel_requested() const noexcept { return cancel_requested_; }
+  [[nodiscard]] const Scope& scope() const noexcept { return *scope_; }
+  // "step 'charge' (scope 0, sequence 3)"
+  [[nodiscard]] std::string text() const;
+
+  [[nodiscard]] bool await_ready();
+  void await_suspend(std::coroutine_handle<> waiter);
+
+ protected:
+  // The arguments are final, the number is taken: what it is due at, what its hash is.
+  virtual void begin() {}
+  // Takes an entry of its own kind. True: the operation has ended. Throws where the entry's value
+  // is of another type.
+  virtual bool take(const LogEntry& entry) = 0;
+  void cancelled_by_entry() noexcept { cancelled_ = true; }
+  // For await_resume().
+  void throw_if_cancelled() const {
+    if (cancelled_) throw Cancelled{};
+  }
+  [[nodiscard]] Machine& machine() const noexcept;
+
+  Scope* scope_;
+  std::optional<Instant> due_;
+  std::uint64_t hash_ = 0;
+
+ private:
+  friend class Machine;
+  friend class Scope;
+  [[nodiscard]] bool ends_at_once() const noexcept {
+    return kind_ != OpKind::step && kind_ != OpKind::slot;
+  }
+
+  OpKind kind_;
+  std::string name_;
+  OpKey key_;
+  std::coroutine_handle<> waiter_;
+  Operation* previous_ = nullptr;  // Of its scope.
+  Operation* next_ = nullptr;
+  bool pending_ = false;
+  bool active_ = false;      // Counts in Machine::active().
+  bool dispatched_ = false;  // The engine knows it.
+  bool cancelled_ = false;
+  bool cancel_requested_ = false;
+};
+
+// What is cancelled together: the workflow, or one branch of all(), race() or shielded().
+class Scope {
+ public:
+  explicit Scope(Machine& machine) noexcept : machine_(&machine) {}
+  Scope(Scope& parent, bool shielded);
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+  ~Scope();
+
+  [[nodiscard]] bool is_cancelled() const noexcept { return cancelled_; }
+  [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
+  [[nodiscard]] Machine& machine() const noexcept { return *machine_; }
+  void cancel();
+
+ protected:
+  [[nodiscard]] std::uint64_t next_random() noexcept;
+
+ private:
+  friend class Operation;
+  friend class Machine;
+  void link(Operation& operation) noexcept;
+  void unlink(Operation& operation) noexcept;
+
+  Machine* machine_;
+  Scope* parent_ = nullptr;
+  Scope* first_child_ = nullptr;
+  Scope* previous_ = nullptr;  // Sibling.
+  Scope* next_ = nullptr;
+  Operation* first_ = nullptr;  // What is pending.
+  std::uint32_t number_ = 0;
+  std::uint32_t next_sequence_ = 1;
+  std::uint32_t randoms_ = 0;
+  bool shielded_ = false;
+  bool cancelled_ = false;
+};
+
+// How the root coroutine ended.
+struct Finish {
+  enum class Kind : std::uint8_t { returned, threw, cancelled };
+  Kind kind = Kind::returned;
+  std::string value;  // The result, encoded, or an ErrorInfo's text.
+};
+
+struct Identity {
+  std::string id;
+  std::string type;
+  std::uint64_t seed = 0;
+  Instant started;
+};
+
+class Machine {
+ public:
+  Machine(Identity identity, const ErrorTypes& errors)
+      : identity_(std::move(identity)), errors_(&errors), now_(identity_.started) {}
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+  ~Machine() { root_.reset(); }
+
+  // A coroutine that was made but not started. Runs it until it waits.
+  class Root {
+   public:
+    Root() = default;
+    Root(const Root&) = delete;
+    Root& operator=(const Root&) = delete;
+    virtual ~Root() = default;
+    virtual void start() = 0;
+    [[nodiscard]] virtual Scope& scope() = 0;
+  };
+  void begin(std::unique_ptr<Root> root);
+
+  // Throws ReplayMismatch; the machine is then to be destroyed.
+  void deliver(const LogEntry& entry);
+  // Null: nothing waits under this key.
+  [[nodiscard]] Operation* find(const OpKey& key) const;
+
+  // Operations that began to wait, or wait for a next attempt, since the last call.
+  [[nodiscard]] std::vector<Operation*> take_fresh();
+  // Operations that stay until their entry although their scope was cancelled since the last call.
+  [[nodiscard]] std::vector<OpKey> take_cancelled();
+  // Operations with a due time, or a lock, that ended before it since the last call. What a replay
+  // drops was removed from the store when it happened.
+  struct Dropped {
+    OpKey key;
+    OpKind kind = OpKind::timer;
+    std::optional<Instant> due;
+  };
+  [[nodiscard]] std::vector<Dropped> take_dropped() { return std::exchange(dropped_, {}); }
+  [[nodiscard]] const std::optional<Finish>& finish() const noexcept { return finish_; }
+  // How many operations need the engine to do something: steps without a timer, and slots.
+  [[nodiscard]] std::size_t active() const noexcept { return active_; }
+  [[nodiscard]] std::size_t pending() const noexcept { return operations_.size(); }
+  template <class F>
+  void each(F f) const {
+    for (const auto& [key, operation] : operations_) f(*operation);
+  }
+  // What the program waits for, for people.
+  [[nodiscard]] std::string waits_for() const;
+
+  [[nodiscard]] const Identity& identity() const noexcept { return identity_; }
+  [[nodiscard]] const ErrorTypes& errors() const noexcept { return *errors_; }
+  [[nodiscard]] Instant now() const noexcept { return now_; }
+
+  // For operations, promises and branches.
+  void resume_later(std::coroutine_handle<> handle) { ready_.push_back(handle); }
+  void finished(Finish finish) { finish_ = std::move(finish); }
+  [[nodiscard]] std::optional<std::string> take_signal(const std::string& name);
+  void deactivate(Operation& operation) noexcept;
+  [[nodiscard]] std::uint32_t new_scope() noexcept { return ++last_scope_; }
+
+ private:
+  friend class Operation;
+  friend class Scope;
+  void add(Operation& operation);
+  void remove(Operation& operation) noexcept;
+  void end(Operation& operation);
+  void end_cancelled(Operation& operation);
+  void run_until_quiet();
+  bool resume_conditions();
+  void deliver_signal(const LogEntry& entry);
+  [[noreturn]] void mismatch(const LogEntry& entry, const std::string& why) const;
+
+  Identity identity_;
+  const ErrorTypes* errors_;
+  Instant now_;
+  std::unordered_map<OpKey, Operation*, OpKeyHash> operations_;
+  std::vector<Operation*> conditions_;  // In the order in which they were awaited.
+  std::map<std::string, std::deque<Operation*>, std::less<>> listeners_;
+  std::map<std::string, std::deque<std::string>, std::less<>> signals_;
+  std::deque<std::coroutine_handle<>> ready_;
+  std::vector<OpKey> fresh_;
+  std::vector<OpKey> cancelled_;
+  std::vector<Dropped> dropped_;
+  std::optional<Finish> finish_;
+  std::size_t active_ = 0;
+  std::uint32_t last_scope_ = 0;
+  std::unique_ptr<Root> root_;  // Last: frames go first.
+};
+
+// A condition is asked after each entry.
+class ConditionBase : public Operation {
+ public:
+  using Operation::Operation;
+  [[nodiscard]] virtual bool holds() = 0;
+};
+
+}  // namespace tenure::detail

@@ -1,0 +1,325 @@
+// flow.hpp: durable workflows: the engine that runs them. What a workflow can do is in context.hpp.
+//
+//   tenure::Engine engine{tenure::store("sqlite:app.db")};
+//   engine.define("transfer", transfer, {.concurrency = {.max = 2, .key = &Order::customer}});
+//   engine.recover_all();                          // What other processes left unfinished.
+//   auto run = engine.start("transfer", order);    // Throws ConcurrencyLimit when full.
+//   Receipt receipt = run.result<Receipt>();
+//
+//   state       | leads to                                            | by
+//   ------------+-----------------------------------------------------+-------------------------
+//   scheduled   | running; cancelled                                  | its time; cancel
+//   running     | completed, failed                                   | its coroutine ends
+//               | cancelled, timed-out                                | cancel, terminate, deadline
+//
+// Invariants
+//   1. A result that is in the log is never computed again.
+//   2. A step starts when everything before it is in the store, synced.
+//   3. The end of a workflow, its result and everything it gives back are one transaction.
+//   4. A workflow that waits is a row of the store; it costs memory only while there is room.
+//
+// Thread safety: define() and error_type() before anything else, on one thread; all other calls
+// from any thread, at once.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tenure/context.hpp"
+#include "tenure/flow_error.hpp"
+#include "tenure/store.hpp"
+
+namespace tenure {
+
+// Where the engine's work is done: a pool of threads, or a test's own loop.
+class Executor {
+ public:
+  Executor() = default;
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+  virtual ~Executor() = default;
+  // The job runs later, never inside this call. It does not throw.
+  virtual void post(std::function<void()> job) = 0;
+};
+
+struct EngineOptions {
+  std::size_t step_threads = 16;
+  // Workflows that wait are kept in memory up to this number; others are replayed when needed.
+  std::size_t resident = 1024;
+  Durability durability = Durability::full;
+  std::string label{};  // NOLINT(readability-redundant-member-init)
+  // How many partitions a new store gets. One that has been used keeps its number.
+  std::uint32_t partitions = 64;
+  // Told when a workflow stops because it does not fit its log, or its type is not defined here.
+  // NOLINTBEGIN(readability-redundant-member-init)
+  std::function<void(const std::string& id, const std::string& message)> on_problem{};
+  // For tests. Null: threads of the engine's own; a random generator.
+  std::shared_ptr<Executor> executor{};
+  std::function<std::uint64_t()> random{};
+  // Called instead of a step's function, with its name and its arguments as a JSON array; nothing:
+  // the function is called.
+  std::function<std::optional<std::string>(const std::string& step, const std::string& arguments,
+                                           StepContext& context)>
+      instead{};
+  // NOLINTEND(readability-redundant-member-init)
+};
+
+// A limit on the runs of a type that have not ended, by a key of the arguments or for all of them.
+template <class... A>
+struct Concurrency {
+  std::uint32_t max = 0;  // 0: no limit.
+  std::function<std::string(const A&...)> key = nullptr;
+};
+template <class... A>
+struct FlowOptions {
+  Concurrency<A...> concurrency{};  // NOLINT(readability-redundant-member-init)
+};
+
+struct StartOptions {
+  // NOLINTBEGIN(readability-redundant-member-init)
+  std::string id{};  // Empty: a new one.
+  // A second start with the same key starts nothing and returns the first one's run.
+  std::string idempotency_key{};
+  std::optional<Instant> at{};        // By the store's clock; or
+  std::chrono::nanoseconds after{};   // so long from now.
+  std::optional<Instant> deadline{};  // It is cancelled then, and ends timed-out.
+  std::map<std::string, std::string> tags{};
+  // NOLINTEND(readability-redundant-member-init)
+};
+
+struct FlowInfo {
+  std::string id;
+  std::string type;
+  FlowState state = FlowState::running;
+  Instant created;
+  Instant starts;
+  std::optional<Instant> deadline;
+  std::optional<Instant> ended;
+  std::map<std::string, std::string> tags;
+  std::string input;    // JSON array of the arguments.
+  std::string result;   // Of a completed one.
+  ErrorInfo error;      // Of one that ended otherwise.
+  std::string problem;  // Why this engine cannot go on with it; empty: it can.
+};
+
+struct FlowFilter {
+  // NOLINTBEGIN(readability-redundant-member-init)
+  std::string type{};  // Empty: all.
+  std::optional<FlowState> state{};
+  std::map<std::string, std::string> tags{};  // All of these.
+  std::size_t limit = 1000;
+  // NOLINTEND(readability-redundant-member-init)
+};
+
+struct HistoryEntry {
+  std::uint32_t order = 0;
+  std::string kind;
+  std::string name;
+  std::uint32_t scope = 0;
+  std::uint32_t sequence = 0;
+  std::uint32_t attempt = 0;
+  Instant stamp;
+  std::string value;
+};
+
+namespace flow {
+class Core;
+}
+
+namespace detail {
+
+// A workflow type without its C++ types.
+struct Definition {
+  std::string type;
+  std::uint32_t max = 0;
+  std::function<std::unique_ptr<Machine::Root>(Machine&, std::string_view input)> make;
+  std::function<void(std::string_view input)> check;
+  std::function<std::string(std::string_view input)> key;  // Null: none.
+};
+
+template <class R, class... A>
+class RootOf final : public Machine::Root, public EndListener {
+ public:
+  RootOf(Machine& machine, Flow<R> (*function)(Context&, A...), std::tuple<A...> arguments)
+      : context_(machine) {
+    std::apply([&](A&... argument) { flow_ = function(context_, std::move(argument)...); },
+               arguments);
+  }
+  void start() override { flow_.start(*this, 0); }
+  [[nodiscard]] Scope& scope() override { return context_; }
+  void ended(std::size_t /*index*/) noexcept override {
+    Finish finish;
+    try {
+      if constexpr (std::is_void_v<R>) {
+        flow_.take();
+        finish.value = "null";
+      } else {
+        finish.value = encode_result(flow_.take());
+      }
+    } catch (const Cancelled&) {
+      finish.kind = Finish::Kind::cancelled;
+    } catch (...) {
+      finish.kind = Finish::Kind::threw;
+      finish.value = context_.machine().errors().describe(std::current_exception()).text();
+    }
+    context_.machine().finished(std::move(finish));
+  }
+
+ private:
+  Context context_;
+  Flow<R> flow_;  // Last: its frames go first.
+};
+
+}  // namespace detail
+
+// A workflow that was started. A value: copies are the same run.
+class Run {
+ public:
+  Run(std::shared_ptr<flow::Core> core, std::string id)
+      : core_(std::move(core)), id_(std::move(id)) {}
+  [[nodiscard]] const std::string& id() const noexcept { return id_; }
+  // Waits for the end. Throws WorkflowFailed where that is not a value.
+  template <class T = void>
+  T result() const {
+    const std::string text = wait();
+    if constexpr (!std::is_void_v<T>) return detail::decode_result<T>(text);
+  }
+  // The same without waiting: what is stored now.
+  [[nodiscard]] FlowInfo info() const;
+  // Called once when it has ended, on a thread of the engine's, or at once. Must not block.
+  void then(std::function<void(const FlowInfo&)> done) const;
+
+ private:
+  [[nodiscard]] std::string wait() const;
+  std::shared_ptr<flow::Core> core_;
+  std::string id_;
+};
+
+class Engine {
+ public:
+  explicit Engine(std::shared_ptr<Store> store, EngineOptions options = {});
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  // As drain(), and asks running steps to stop.
+  ~Engine();
+
+  // `function` captures nothing: its frame is made again in other processes.
+  template <class R, class... A>
+  void define(std::string type, Flow<R> (*function)(Context&, A...),
+              std::type_identity_t<FlowOptions<A...>> options = {}) {
+    detail::Definition definition;
+    definition.type = std::move(type);
+    definition.max = options.concurrency.max;
+    definition.make = [function](detail::Machine& machine, std::string_view input) {
+      return std::make_unique<detail::RootOf<R, A...>>(machine, function,
+                                                       detail::decode_arguments<A...>(input));
+    };
+    definition.check = [](std::string_view input) {
+      static_cast<void>(detail::decode_arguments<A...>(input));
+    };
+    if (options.concurrency.key) {
+      definition.key = [key = std::move(options.concurrency.key)](std::string_view input) {
+        return std::apply(key, detail::decode_arguments<A...>(input));
+      };
+    }
+    add(std::move(definition));
+  }
+  template <class F>
+    requires(std::is_class_v<F>)
+  void define(std::string type, F function) {
+    static_assert(std::is_empty_v<F>,
+                  "a workflow captures nothing: pass what it needs as arguments");
+    define(std::move(type), +function);
+  }
+  // Errors of this class keep their class when a workflow catches them.
+  template <class E>
+  void error_type(const std::string& name) {
+    errors().add<E>(name);
+  }
+
+  // The workflow is in the store when this returns.
+  template <class... A>
+  Run start(std::string_view type, const A&... arguments) {
+    return begin(type, encode(arguments...), {});
+  }
+  template <class... A>
+  Run start(StartOptions options, std::string_view type, const A&... arguments) {
+    return begin(type, encode(arguments...), std::move(options));
+  }
+  // The same without waiting: many starts share one sync. `started` gets the run or the error, on a
+  // thread of the engine's or the store's; it must not block.
+  using Started = std::function<void(std::optional<Run> run, const std::exception_ptr& error)>;
+  template <class... A>
+  void start_then(Started started, StartOptions options, std::string_view type,
+                  const A&... arguments) {
+    begin_then(type, encode(arguments...), std::move(options), std::move(started));
+  }
+
+  // Throws NoSuchWorkflow.
+  [[nodiscard]] Run run(const std::string& id);
+  // A signal with an id that the workflow was sent before is dropped. Throws NoSuchWorkflow,
+  // WorkflowEnded.
+  template <class T>
+  void signal(const std::string& id, std::string_view name, const T& value,
+              std::string_view message_id = {}) {
+    send_signal(id, name, detail::encode_result(value), message_id);
+  }
+  void signal(const std::string& id, std::string_view name, const char* value,
+              std::string_view message_id = {}) {
+    signal(id, name, std::string{value}, message_id);
+  }
+  // The workflow's awaits throw Cancelled; it may clean up and decides how it ends.
+  void cancel(const std::string& id);
+  // Ends the workflow without running its code again, and releases what it holds.
+  void terminate(const std::string& id, std::string_view reason = {});
+
+  [[nodiscard]] std::vector<FlowInfo> list(const FlowFilter& filter = {});
+  [[nodiscard]] std::vector<HistoryEntry> history(const std::string& id, std::uint32_t from = 0,
+                                                  std::size_t limit = 10'000);
+
+  // Goes on with what engines before left unfinished. Returns when all of it is loaded; how many.
+  std::size_t recover_all();
+  // Takes no more work, and returns when running steps have ended and their results are stored.
+  void drain();
+
+  // How many workflows are in memory.
+  [[nodiscard]] std::size_t resident() const;
+  // When the engine will look at its timers next; nothing: none is due within its window.
+  [[nodiscard]] std::optional<Instant> next_timer() const;
+
+ private:
+  template <class... A>
+  [[nodiscard]] static std::string encode(const A&... arguments) {
+    return detail::encode_arguments(stored(arguments)...);
+  }
+  template <class A>
+  [[nodiscard]] static decltype(auto) stored(const A& argument) {
+    if constexpr (std::is_convertible_v<const A&, std::string_view> &&
+                  !std::is_same_v<A, std::string>) {
+      return std::string{std::string_view{argument}};
+    } else {
+      return (argument);
+    }
+  }
+  void add(detail::Definition definition);
+  [[nodiscard]] detail::ErrorTypes& errors();
+  [[nodiscard]] Run begin(std::string_view type, std::string input, StartOptions options);
+  void begin_then(std::string_view type, std::string input, StartOptions options, Started started);
+  void send_signal(const std::string& id, std::string_view name, std::string value,
+                   std::string_view message_id);
+
+  std::shared_ptr<flow::Core> core_;
+};
+
+}  // namespace tenure

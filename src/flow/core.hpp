@@ -1,0 +1,146 @@
+// core.hpp: the engine: workflows in memory, timers, messages, places and threads.
+//
+// Thread safety: all of it, from any thread; define() and errors() before the first other call.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "base/annotations.hpp"
+#include "base/mutex.hpp"
+#include "flow/admission.hpp"
+#include "flow/executor.hpp"
+#include "flow/instance.hpp"
+#include "flow/partitions.hpp"
+#include "flow/timers.hpp"
+#include "tenure/flow.hpp"
+
+namespace tenure::flow {
+
+class Core : public std::enable_shared_from_this<Core> {
+ public:
+  Core(std::shared_ptr<Store> store, EngineOptions options);
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+  ~Core();
+
+  // --- for the engine
+  void define(detail::Definition definition);
+  [[nodiscard]] detail::ErrorTypes& errors() noexcept { return errors_; }
+  void start(std::string_view type, std::string input, StartOptions options,
+             Engine::Started started);
+  void send(const std::string& id, Message message, std::string_view message_id);
+  [[nodiscard]] FlowInfo info(const std::string& id);
+  void when_ended(const std::string& id, std::function<void(const FlowInfo&)> done);
+  [[nodiscard]] std::vector<FlowInfo> list(const FlowFilter& filter);
+  [[nodiscard]] std::vector<HistoryEntry> history(const std::string& id, std::uint32_t from,
+                                                  std::size_t limit);
+  std::size_t recover_all();
+  void drain(bool stop_steps);
+  [[nodiscard]] std::size_t resident() const;
+  // When the next timer is due, as far as it is known.
+  [[nodiscard]] std::optional<Instant> next_timer();
+
+  // --- for instances
+  [[nodiscard]] Store& store() noexcept { return *store_; }
+  [[nodiscard]] const EngineOptions& options() const noexcept { return options_; }
+  [[nodiscard]] const detail::Definition* definition(std::string_view type) const;
+  [[nodiscard]] bool stopping() const noexcept { return stopping_.load(); }
+  [[nodiscard]] bool owns(Partition partition, const ReignRef& reign) const;
+  // Work of the engine's own; counted, so that the end waits for it.
+  void post(std::function<void()> job);
+  void post_at(Instant time, std::function<void()> job);
+  void start_attempt(const std::shared_ptr<Instance>& instance,
+                     const std::shared_ptr<Attempt>& attempt);
+  void add_timer(const std::string& key);
+  void remove_timer(const std::string& key);
+  void message_done(const std::string& key);
+  void read_inbox();
+  void ended(const std::string& id, const Record& record);
+  void waits(const std::shared_ptr<Instance>& instance);
+  void forget(const Instance& instance);
+  void report(const std::string& id, const std::string& problem);
+  void begin_commit() noexcept { ++busy_; }
+  void end_commit() noexcept { done_one(); }
+  // The workflow, in memory or to be loaded, gets the event, if its partition is ours.
+  void offer(const std::string& id, Event event);
+
+ private:
+  struct StartCall;
+  void begin();
+  void taken(Partition partition);
+  void lost(Partition partition);
+  [[nodiscard]] Partition partition_of(std::string_view id) const {
+    return keys::partition_of(id, partitions_->count());
+  }
+  [[nodiscard]] std::shared_ptr<Instance> instance(const std::string& id, Partition partition,
+                                                   const ReignRef& reign);
+  void try_start(const std::shared_ptr<StartCall>& call);
+  void judge_start(const std::shared_ptr<StartCall>& call, const Outcome& outcome);
+  void find_place(StartCall& call);
+  void give_back_place(StartCall& call);
+  void look_for_end(const std::string& id);
+  void tell_end(const std::string& id, const Record& record);
+  bool read_timers(const std::vector<std::pair<Partition, Range>>& wanted);
+  void run_attempt(const std::shared_ptr<Instance>& instance,
+                   const std::shared_ptr<Attempt>& attempt);
+  void watch_attempt(const std::shared_ptr<Instance>& instance,
+                     const std::shared_ptr<Attempt>& attempt);
+  void watch_inbox(Revision after);
+  void arm();
+  void fire();
+  void done_one() noexcept;
+  [[nodiscard]] std::optional<Entry> read(const std::string& key);
+
+  const std::shared_ptr<Store> store_;
+  const EngineOptions options_;
+  std::map<std::string, detail::Definition, std::less<>> definitions_;
+  detail::ErrorTypes errors_;
+  Admission admission_;
+
+  std::atomic<bool> stopping_{false};
+  std::atomic<std::size_t> busy_{0};  // Jobs and commits that are under way.
+  std::shared_ptr<Executor> jobs_;
+  std::shared_ptr<Executor> steps_;
+  std::shared_ptr<Partitions> partitions_;
+
+  base::Mutex begin_mutex_;
+  bool begun_ TENURE_GUARDED_BY(begin_mutex_) = false;
+  std::atomic<bool> running_{false};
+
+  mutable base::Mutex mutex_;
+  std::condition_variable_any idle_;
+  std::unordered_map<std::string, std::shared_ptr<Instance>> instances_ TENURE_GUARDED_BY(mutex_);
+  std::list<std::string> waiting_ TENURE_GUARDED_BY(mutex_);  // Longest waiting first.
+  std::unordered_map<std::string, std::list<std::string>::iterator> waiting_at_
+      TENURE_GUARDED_BY(mutex_);
+  std::unordered_set<std::string> handling_ TENURE_GUARDED_BY(mutex_);  // Messages.
+  std::multimap<std::string, std::function<void(const FlowInfo&)>> listeners_
+      TENURE_GUARDED_BY(mutex_);
+  std::map<std::string, std::unique_ptr<Watch>> record_watches_ TENURE_GUARDED_BY(mutex_);
+  std::set<std::shared_ptr<Attempt>> attempts_ TENURE_GUARDED_BY(mutex_);
+
+  // Timers: what is next, and the watch that tells.
+  base::Mutex fire_mutex_;
+  base::Mutex timer_mutex_;
+  std::map<Partition, TimerWindow> windows_ TENURE_GUARDED_BY(timer_mutex_);
+  std::multimap<Instant, std::function<void()>> later_ TENURE_GUARDED_BY(timer_mutex_);
+  std::optional<Instant> armed_ TENURE_GUARDED_BY(timer_mutex_);
+  std::unique_ptr<Watch> alarm_ TENURE_GUARDED_BY(timer_mutex_);
+
+  base::Mutex inbox_mutex_;
+  std::unique_ptr<Watch> inbox_watch_ TENURE_GUARDED_BY(inbox_mutex_);
+};
+
+}  // namespace tenure::flow

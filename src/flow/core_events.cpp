@@ -1,0 +1,162 @@
+// Timers that are due, and messages of other processes.
+#include <algorithm>
+
+#include "flow/core.hpp"
+#include "tenure/detail/saturating.hpp"
+
+namespace tenure::flow {
+
+// --- timers
+
+void Core::add_timer(const std::string& key) {
+  {
+    const base::Mutex::Scoped lock{timer_mutex_};
+    const auto at = windows_.find(keys::partition_of_inbox(key));
+    if (at == windows_.end()) return;
+    at->second.add(key);
+  }
+  arm();
+}
+
+void Core::remove_timer(const std::string& key) {
+  const base::Mutex::Scoped lock{timer_mutex_};
+  const auto at = windows_.find(keys::partition_of_inbox(key));
+  if (at != windows_.end()) at->second.remove(key);
+}
+
+void Core::arm() {
+  const base::Mutex::Scoped lock{timer_mutex_};
+  if (stopping()) return;
+  std::optional<Instant> next;
+  if (!later_.empty()) next = later_.begin()->first;
+  for (const auto& [partition, timers] : windows_) {
+    if (const std::optional<Instant> first = timers.next()) {
+      next = std::min(next.value_or(*first), *first);
+    }
+  }
+  if (!next || (armed_ && *armed_ <= *next)) return;
+  armed_ = next;
+  WatchFor what;
+  what.until = next;
+  alarm_ = store_->watch(std::move(what), [weak = weak_from_this()] {
+    if (const std::shared_ptr<Core> core = weak.lock()) {
+      core->post([core] { core->fire(); });
+    }
+  });
+}
+
+void Core::fire() {
+  const base::Mutex::Scoped one_at_a_time{fire_mutex_};
+  const Instant now = store_->now();
+  std::vector<std::function<void()>> jobs;
+  std::vector<std::string> due;
+  bool again = true;
+  while (again && !stopping()) {
+    std::vector<std::pair<Partition, Range>> wanted;
+    {
+      const base::Mutex::Scoped lock{timer_mutex_};
+      armed_.reset();
+      while (!later_.empty() && later_.begin()->first <= now) {
+        jobs.push_back(std::move(later_.extract(later_.begin()).mapped()));
+      }
+      for (auto& [partition, timers] : windows_) {
+        for (auto next = timers.next(); next && *next <= now; next = timers.next()) {
+          due.push_back(timers.take_first());
+        }
+        if (std::optional<Range> range = timers.wanted()) {
+          wanted.emplace_back(partition, *std::move(range));
+        }
+      }
+    }
+    again = !wanted.empty() && read_timers(wanted);
+  }
+  for (const std::string& key : due) {
+    if (const std::optional<keys::Timer> timer = keys::parse_timer(key)) {
+      offer(timer->id, {Event::Timer{*timer}});
+    }
+  }
+  for (const std::function<void()>& job : jobs) job();
+  arm();
+}
+
+// False: the store cannot be read; it is tried again later.
+bool Core::read_timers(const std::vector<std::pair<Partition, Range>>& wanted) {
+  Txn txn;
+  for (const auto& [partition, range] : wanted) txn.reads.push_back(range);
+  Outcome outcome;
+  bool ok = true;
+  try {
+    outcome = store_->apply(txn);
+  } catch (const StoreError&) {
+    ok = false;
+  }
+  {
+    const base::Mutex::Scoped lock{timer_mutex_};
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const auto at = windows_.find(wanted[i].first);
+      if (at == windows_.end()) continue;
+      if (ok) {
+        at->second.fill(outcome.reads[i]);
+      } else {
+        at->second.fail();
+      }
+    }
+  }
+  if (!ok) {
+    post_at(detail::saturating_add(store_->latest_now(), std::chrono::milliseconds{100}),
+            [this] { post([this] { fire(); }); });
+  }
+  return ok;
+}
+
+// --- messages
+
+void Core::watch_inbox(Revision after) {
+  const base::Mutex::Scoped lock{inbox_mutex_};
+  if (stopping()) return;
+  WatchFor what;
+  what.ranges.push_back(keys::inboxes());
+  what.after = after;
+  inbox_watch_ = store_->watch(std::move(what), [weak = weak_from_this()] {
+    if (const std::shared_ptr<Core> core = weak.lock()) {
+      core->post([core] { core->read_inbox(); });
+    }
+  });
+}
+
+void Core::read_inbox() {
+  if (stopping()) return;
+  Outcome outcome;
+  try {
+    Txn txn;
+    txn.reads.push_back(keys::inboxes());
+    outcome = store_->apply(txn);
+  } catch (const StoreError&) {
+    post_at(detail::saturating_add(store_->latest_now(), std::chrono::milliseconds{100}),
+            [this] { read_inbox(); });
+    return;
+  }
+  watch_inbox(outcome.revision);
+  for (const Entry& entry : outcome.reads.front()) {
+    const Partition partition = keys::partition_of_inbox(entry.key);
+    if (!partitions_->owner(partition)) continue;
+    std::expected<Message, std::string> message = decode_message(entry.value);
+    if (!message) {
+      report({}, "a message cannot be read: " + message.error());
+      continue;
+    }
+    {
+      const base::Mutex::Scoped lock{mutex_};
+      if (!handling_.insert(entry.key).second) continue;
+    }
+    const std::string id = message->workflow;
+    offer(id, {Event::Told{.message = *std::move(message), .key = entry.key}});
+  }
+}
+
+void Core::message_done(const std::string& key) {
+  const base::Mutex::Scoped lock{mutex_};
+  handling_.erase(key);
+}
+
+}  // namespace tenure::flow

@@ -1,0 +1,344 @@
+// The process dies before and after every write in turn, while workflows run that use every
+// feature. Each time the outcome must be the same as without a crash, no step runs again whose
+// result is in the log, and nothing is left in the store.
+//
+// TENURE_FLOW_SEEDS: how many random series of crashes are tried beside that. A failure names its
+// seed; TENURE_FLOW_SEED runs only that one.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tenure/flow_test.hpp"
+
+namespace tenure {
+namespace {
+
+using namespace std::chrono_literals;
+
+test::Engine* world = nullptr;  // Of the scenario that runs, for its steps.
+std::vector<std::string> violations;
+
+// Each step has a name of its own within its workflow.
+void check_not_recorded(StepContext& step, const std::string& name) {
+  for (const HistoryEntry& entry : world->engine().history(step.workflow())) {
+    if (entry.name == name && (entry.kind == "step done" || entry.kind == "step failed")) {
+      violations.push_back(step.workflow() + ": " + name + " ran again");
+    }
+  }
+}
+
+int work(StepContext& step, std::string name, int value) {
+  check_not_recorded(step, name);
+  return value + 1;
+}
+int flaky(StepContext& step, std::string name, int good_attempt) {
+  check_not_recorded(step, name);
+  if (static_cast<int>(step.attempt()) < good_attempt) throw std::runtime_error("not yet");
+  return static_cast<int>(step.attempt());
+}
+
+Flow<int> sequence(Context& ctx) {
+  int value = co_await ctx.run("a", work, "a", 0);
+  value = co_await ctx.run("b", work, "b", value);
+  value += co_await ctx.run({.name = "c", .retry = {.max_attempts = 4, .base = 1s}}, flaky, "c", 3);
+  co_await ctx.sleep(1h);
+  value = co_await ctx.run("d", work, "d", value);
+  try {
+    co_await ctx.run({.name = "e", .retry = {.max_attempts = 2, .base = 1s}}, flaky, "e", 9);
+  } catch (const StepFailed&) {
+    value += 100;
+  }
+  co_return value;
+}
+
+Flow<std::string> signals(Context& ctx) {
+  std::string text = co_await ctx.wait_signal<std::string>("word");
+  text += std::to_string(co_await ctx.run("a", work, "a", 1));
+  const auto [more, count] = co_await ctx.all(
+      [&](Context& c) -> Flow<std::string> {
+        const auto word = co_await c.wait_signal<std::string>("word", 30min);
+        co_return word.value_or("none") + std::to_string(co_await c.run("b", work, "b", 2));
+      },
+      [&](Context& c) -> Flow<int> {
+        int seen = 0;
+        while (const auto number = co_await c.wait_signal<int>("number", 40min)) seen += *number;
+        co_return seen;
+      });
+  const bool held = co_await ctx.wait_until([&, n = count] { return n > 1000; }, 1min);
+  co_return text + more + std::to_string(count) + (held ? "!" : ".");
+}
+
+Flow<std::string> branches(Context& ctx) {
+  const auto won = co_await ctx.race(
+      [](Context& c) -> Flow<int> {
+        co_await c.run("r1", work, "r1", 1);
+        co_await c.sleep(1h);
+        co_return 1;
+      },
+      [](Context& c) -> Flow<int> {
+        co_await c.sleep(10min);
+        co_return co_await c.run("r2", work, "r2", 5);
+      });
+  std::string text = std::to_string(won.index());
+  try {
+    co_await ctx.all(
+        [](Context& c) -> Flow<> {
+          co_await c.run("f", flaky, "f", 2);  // Throws.
+        },
+        [&](Context& c) -> Flow<> {
+          std::exception_ptr error;
+          try {
+            co_await c.sleep(5h);
+          } catch (const Cancelled&) {
+            error = std::current_exception();
+          }
+          co_await c.shielded([](Context& s) -> Flow<> {
+            co_await s.sleep(1min);
+            co_await s.run("clean", work, "clean", 1);
+          });
+          text += "c";
+          if (error) std::rethrow_exception(error);
+        });
+  } catch (const StepFailed&) {
+    text += "f";
+  }
+  co_return text;
+}
+
+Flow<int> slots(Context& ctx, int amount) {
+  const DurableMutex mutex{{.lease = 1h}};
+  const auto lock = ctx.state.workflow<LockRecord>("lock");
+  const auto total = ctx.state.workflow<int>("total");
+  while (!(co_await mutex.try_acquire(lock, {.holder = ctx.id(), .now = ctx.now()})).acquired) {
+    co_await ctx.sleep(5s);
+  }
+  co_await ctx.run("a", work, "a", 1);
+  co_await total.increment(amount);
+  co_await ctx.sleep(2s);
+  co_await mutex.release(lock, {.holder = ctx.id(), .now = ctx.now()});
+  co_return amount;
+}
+
+Flow<int> limited(Context& ctx, std::string /*key*/) {
+  co_await ctx.run("a", work, "a", 1);
+  co_await ctx.sleep(1h);
+  co_return co_await ctx.run("b", work, "b", 1);
+}
+
+Flow<int> cancelled(Context& ctx) {
+  std::exception_ptr error;
+  try {
+    co_await ctx.run("a", work, "a", 1);
+    co_await ctx.sleep(10h);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  co_await ctx.shielded([](Context& c) -> Flow<> { co_await c.run("undo", work, "undo", 1); });
+  if (error) std::rethrow_exception(error);
+  co_return 0;
+}
+
+// What happens to the engine from outside. Each action may be repeated after a crash.
+using Action = std::function<void(test::Engine&)>;
+
+Action start(std::string id, std::function<void(test::Engine&, std::string)> how) {
+  return [=](test::Engine& engine) {
+    try {
+      how(engine, id);
+    } catch (const Error&) {
+      if (!engine.crashed()) static_cast<void>(engine.engine().run(id));  // It was started before.
+    }
+  };
+}
+Action signal(std::string id, std::string name, auto value, std::string message) {
+  return [=](test::Engine& engine) { engine.signal(id, name, value, message); };
+}
+Action until(std::chrono::nanoseconds time) {
+  return [=](test::Engine& engine) {
+    const auto left = MemoryStore::virtual_start + time - engine.now();
+    if (left.count() > 0) engine.advance(left);
+  };
+}
+
+std::vector<Action> script() {
+  const auto plain = [](std::string type) {
+    return [=](test::Engine& engine, const std::string& id) { engine.start({.id = id}, type); };
+  };
+  return {
+      start("sequence", plain("sequence")),
+      start("signals", plain("signals")),
+      start("branches", plain("branches")),
+      start("slots-1",
+            [](test::Engine& e, const std::string& id) { e.start({.id = id}, "slots", 10); }),
+      start("slots-2",
+            [](test::Engine& e, const std::string& id) { e.start({.id = id}, "slots", 20); }),
+      start("limited-1",
+            [](test::Engine& e, const std::string& id) { e.start({.id = id}, "limited", "k"); }),
+      start("later",
+            [](test::Engine& e, const std::string& id) {
+              e.start({.id = id, .after = 90min}, "limited", "other");
+            }),
+      start("cancelled", plain("cancelled")),
+      start("timed-out",
+            [](test::Engine& e, const std::string& id) {
+              e.start({.id = id, .deadline = MemoryStore::virtual_start + 30min}, "cancelled");
+            }),
+      start("terminated", plain("cancelled")),
+      signal("signals", "word", std::string{"hello"}, "m1"),
+      until(1min),
+      signal("signals", "number", 4, "m2"),
+      signal("signals", "number", 5, "m3"),
+      [](test::Engine& engine) {
+        try {
+          engine.cancel("cancelled");
+        } catch (const WorkflowEnded&) {
+        }
+      },
+      [](test::Engine& engine) {
+        try {
+          engine.terminate("terminated");
+        } catch (const WorkflowEnded&) {
+        }
+      },
+      until(20min),
+      until(4h),
+  };
+}
+
+// All of the outcome, as one text.
+std::string outcome(test::Engine& engine) {
+  std::map<std::string, std::string> lines;
+  for (const FlowInfo& info : engine.list()) {
+    lines[info.id] = std::string{text_of(info.state)} + " " + info.result + info.error.message;
+  }
+  std::string text;
+  for (const auto& [id, line] : lines) text += id + ": " + line + "\n";
+  Txn txn;
+  txn.reads.push_back(Range::key(slot::workflow("slots", "total").key()));
+  for (const char table : {'r', 't', 'i', 'a'}) {
+    txn.reads.push_back(Range::prefix(std::string{reserved::flow_workflows} + table));
+  }
+  const Outcome read = engine.store().apply(txn);
+  text += "total " + (read.reads[0].empty() ? "none" : read.reads[0][0].value) + "\n";
+  for (std::size_t i = 1; i < read.reads.size(); ++i) {
+    for (const Entry& entry : read.reads[i]) text += "left behind: " + entry.key + "\n";
+  }
+  return text;
+}
+
+struct Result {
+  std::string text;
+  std::size_t writes = 0;
+  bool crashed = false;
+};
+
+// `next_crash` says after how many writes each process dies; 0: it does not.
+Result run(const std::function<std::pair<std::size_t, bool>()>& next_crash, std::size_t resident) {
+  test::Engine engine{{.resident = resident, .partitions = 2}};
+  world = &engine;
+  engine.define("sequence", sequence);
+  engine.define("signals", signals);
+  engine.define("branches", branches);
+  engine.define("slots", slots);
+  engine.define("limited", limited,
+                {.concurrency = {.max = 1, .key = [](const std::string& key) { return key; }}});
+  engine.define("cancelled", cancelled);
+  const auto arm = [&] {
+    const auto [write, after] = next_crash();
+    if (write > 0) engine.crash_at(write, after);
+  };
+  Result result;
+  arm();
+  for (const Action& action : script()) {
+    for (int attempt = 0; attempt < 100; ++attempt) {
+      try {
+        action(engine);
+      } catch (const std::exception& error) {
+        if (!engine.crashed()) throw;
+      }
+      if (!engine.crashed()) break;
+      result.crashed = true;
+      engine.crash();
+      // A process may die while it recovers.
+      while (engine.crashed()) {
+        try {
+          engine.recover();
+          arm();
+        } catch (const std::exception&) {
+          if (!engine.crashed()) throw;
+        }
+      }
+    }
+  }
+  result.text = outcome(engine);
+  result.writes = engine.writes();
+  world = nullptr;
+  return result;
+}
+
+std::pair<std::size_t, bool> never() { return {0, false}; }
+
+constexpr std::string_view expected =
+    "branches: completed \"1cf\"\n"
+    "cancelled: cancelled it was cancelled\n"
+    "later: completed 2\n"
+    "limited-1: completed 2\n"
+    "sequence: completed 106\n"
+    "signals: completed \"hello2none39.\"\n"
+    "slots-1: completed 10\n"
+    "slots-2: completed 20\n"
+    "terminated: cancelled it was terminated\n"
+    "timed-out: timed-out its deadline passed\n"
+    "total 30\n";
+
+class FlowCrash : public ::testing::TestWithParam<std::size_t> {};
+
+TEST_P(FlowCrash, ChangesNothingBeforeAndAfterEveryWrite) {
+  violations.clear();
+  const Result calm = run(never, GetParam());
+  ASSERT_EQ(calm.text, expected);
+  for (std::size_t write = 1; write <= calm.writes; ++write) {
+    for (const bool after : {false, true}) {
+      bool armed = false;
+      const Result crashed = run(
+          [&]() -> std::pair<std::size_t, bool> {
+            if (std::exchange(armed, true)) return {0, false};
+            return {write, after};
+          },
+          GetParam());
+      ASSERT_EQ(crashed.text, expected) << (after ? "after" : "before") << " write " << write;
+      ASSERT_TRUE(crashed.crashed) << write;
+    }
+  }
+  EXPECT_EQ(violations, std::vector<std::string>{});
+}
+
+INSTANTIATE_TEST_SUITE_P(Resident, FlowCrash, ::testing::Values(0U, 1024U));
+
+std::uint64_t number(const char* variable, std::uint64_t otherwise) {
+  const char* const text = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe)
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+TEST(FlowCrashes, ChangeNothingHoweverManyThereAre) {
+  violations.clear();
+  const std::uint64_t only = number("TENURE_FLOW_SEED", 0);
+  const std::uint64_t last = only > 0 ? only : number("TENURE_FLOW_SEEDS", 20);
+  for (std::uint64_t seed = only > 0 ? only : 1; seed <= last; ++seed) {
+    std::mt19937_64 random{seed};
+    const Result crashed = run(
+        [&]() -> std::pair<std::size_t, bool> { return {5 + (random() % 60), random() % 2 == 0}; },
+        seed % 2 == 0 ? 0 : 1024);
+    ASSERT_EQ(crashed.text, expected) << "TENURE_FLOW_SEED=" << seed;
+    ASSERT_EQ(violations, std::vector<std::string>{}) << "TENURE_FLOW_SEED=" << seed;
+  }
+}
+
+}  // namespace
+}  // namespace tenure

@@ -1,0 +1,70 @@
+// entry.hpp: how an entry of a workflow's log, a workflow's record and a message are written.
+//
+// An entry is a binary header and a readable value:
+//
+//   byte 0        format, 1
+//   byte 1        kind (EntryKind)
+//   8 bytes       stamp: nanoseconds since 1970, big endian
+//   8 bytes       hash of the arguments, big endian
+//   varints       scope, sequence, attempt, length of the name
+//   the name, then the value to the end: JSON, unless the program has its own codec
+//
+// All-JSON entries replay eight times slower.
+//
+// Thread safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tenure/detail/flow_machine.hpp"
+
+namespace tenure::flow {
+
+using detail::EntryKind;
+using detail::LogEntry;
+using detail::OpKey;
+
+[[nodiscard]] std::string encode(const LogEntry& entry);
+// The error says what is wrong with the bytes.
+[[nodiscard]] std::expected<LogEntry, std::string> decode_entry(std::string_view bytes);
+// "step done 'charge' (scope 0, sequence 3)", for messages.
+[[nodiscard]] std::string shown(const LogEntry& entry);
+
+// What is stored of a workflow beside its log. Written at the start and at the end.
+struct Record {
+  FlowState state = FlowState::running;
+  std::string type;
+  std::uint64_t seed = 0;
+  Instant created;
+  Instant starts;  // Not before.
+  std::optional<Instant> deadline;
+  std::optional<Instant> ended;
+  std::string idempotency_key;
+  std::string admission;  // The key of its place; empty: none.
+  std::string parent;     // Reserved for children; empty: none.
+  std::map<std::string, std::string> tags;
+  std::string input;   // JSON array of the arguments.
+  std::string result;  // Of a completed one the value, else an ErrorInfo's text.
+  friend bool operator==(const Record&, const Record&) = default;
+};
+[[nodiscard]] std::string encode(const Record& record);
+[[nodiscard]] std::expected<Record, std::string> decode_record(std::string_view bytes);
+
+// What a process tells the owner of a workflow.
+struct Message {
+  enum class Kind : std::uint8_t { start = 1, signal = 2, cancel = 3, terminate = 4 };
+  Kind kind = Kind::signal;
+  std::string workflow;
+  std::string name;
+  std::string value;
+  friend bool operator==(const Message&, const Message&) = default;
+};
+[[nodiscard]] std::string encode(const Message& message);
+[[nodiscard]] std::expected<Message, std::string> decode_message(std::string_view bytes);
+
+}  // namespace tenure::flow

@@ -1,0 +1,388 @@
+#include "flow/instance.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "flow/core.hpp"
+#include "tenure/detail/saturating.hpp"
+
+namespace tenure::flow {
+
+using detail::Machine;
+using detail::Operation;
+using detail::OpKind;
+using detail::StepBase;
+
+namespace {
+
+constexpr std::uint32_t page = 1000;  // Entries of a log that are read at once.
+constexpr std::size_t turn_events = 64;
+
+}  // namespace
+
+Instance::Instance(Core& core, std::string id, Partition partition, ReignRef reign)
+    : core_(core),
+      id_(std::move(id)),
+      partition_(partition),
+      reign_(std::move(reign)),
+      log_prefix_(keys::log_prefix(partition, id_)) {}
+
+Instance::Instance(Core& core, std::string id, Partition partition, ReignRef reign, Record record,
+                   Revision revision)
+    : Instance(core, std::move(id), partition, std::move(reign)) {
+  record_ = std::move(record);
+  record_revision_ = revision;
+  runnable_row_ = true;
+}
+
+Instance::~Instance() = default;
+
+std::string Instance::problem() const {
+  const base::Mutex::Scoped lock{mutex_};
+  return problem_;
+}
+
+bool Instance::offer(Event event, bool here) {
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    if (gone_) return false;
+    if (!problem_.empty()) return true;  // The store keeps what it was.
+    mailbox_.push_back(std::move(event));
+    if (pumping_ || committing_) return true;
+    pumping_ = true;
+  }
+  if (here) {
+    pump();
+  } else {
+    core_.post([self = shared_from_this()] { self->pump(); });
+  }
+  return true;
+}
+
+bool Instance::try_evict() {
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    if (gone_) return true;
+    if (pumping_ || committing_ || !mailbox_.empty() || !running_.empty()) return false;
+    gone_ = true;
+  }
+  machine_.reset();
+  return true;
+}
+
+void Instance::abandon() {
+  const base::Mutex::Scoped lock{mutex_};
+  gone_ = true;
+  mailbox_.clear();
+  // The frames go with the last reference: a pump or a commit may be under way.
+}
+
+void Instance::go() {
+  std::vector<Event> left;
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    gone_ = true;
+    left.swap(mailbox_);
+  }
+  core_.forget(*this);
+  // Messages and timers that came too late: whoever reads the record next removes them.
+  for (Event& event : left) {
+    if (std::holds_alternative<Event::Told>(event.what) ||
+        std::holds_alternative<Event::Timer>(event.what)) {
+      core_.offer(id_, std::move(event));
+    }
+  }
+}
+
+void Instance::set_problem(std::string text) {
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    problem_ = text;
+    mailbox_.clear();
+  }
+  machine_.reset();
+  core_.report(id_, text);
+}
+
+void Instance::pump() {
+  while (true) {
+    std::vector<Event> events;
+    bool reload = false;
+    {
+      const base::Mutex::Scoped lock{mutex_};
+      if (gone_ || mailbox_.empty() || !problem_.empty()) {
+        pumping_ = false;
+        if (gone_ || !problem_.empty()) return;
+        break;
+      }
+      const auto count = static_cast<std::ptrdiff_t>(std::min(mailbox_.size(), turn_events));
+      std::move(mailbox_.begin(), mailbox_.begin() + count, std::back_inserter(events));
+      mailbox_.erase(mailbox_.begin(), mailbox_.begin() + count);
+      reload = std::exchange(reload_, false);
+    }
+    if (reload) {
+      machine_.reset();
+      record_.reset();
+    }
+    try {
+      if (!turn(events)) return;
+    } catch (const ReplayMismatch& mismatch) {
+      set_problem(mismatch.what());
+    } catch (const StoreError&) {
+      retry(std::move(events));
+      return;
+    } catch (const std::exception& error) {
+      set_problem("workflow '" + id_ + "' cannot go on: " + error.what());
+    }
+  }
+  if (machine_ && machine_->active() == 0 && running_.empty()) core_.waits(shared_from_this());
+}
+
+// The store cannot be read or written: look again later.
+void Instance::retry(std::vector<Event> events) {
+  const auto pause = std::chrono::milliseconds{10} * (1U << std::min(failures_++, 9U));
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    reload_ = true;
+    for (const Event& event : events) {
+      // Read again: they may have been stored.
+      if (const auto* told = std::get_if<Event::Told>(&event.what)) core_.message_done(told->key);
+    }
+    std::erase_if(events, [](const Event& event) {
+      return !std::holds_alternative<Event::Ended>(event.what) &&
+             !std::holds_alternative<Event::Timer>(event.what) &&
+             !std::holds_alternative<Event::Load>(event.what);
+    });
+    if (events.empty()) events.push_back({Event::Load{}});
+    mailbox_.insert(mailbox_.begin(), std::make_move_iterator(events.begin()),
+                    std::make_move_iterator(events.end()));
+    pumping_ = true;
+    committing_ = false;
+  }
+  core_.post_at(detail::saturating_add(core_.store().latest_now(), pause),
+                [self = shared_from_this()] {
+                  self->core_.read_inbox();
+                  self->pump();
+                });
+}
+
+// --- one turn
+
+bool Instance::turn(std::vector<Event>& events) {
+  if (!record_ || !machine_) {
+    if (!load(events)) return false;
+  }
+  Turn turn;
+  turn.now = std::max(core_.store().now(), machine_ ? machine_->now() : Instant::min());
+  std::size_t handled = 0;
+  if (const auto* slot = std::get_if<Event::Slot>(&events.front().what)) {
+    run_slot(*slot, turn);
+    handled = 1;
+  } else {
+    while (handled < events.size() && !turn.ended && !machine_->finish() &&
+           !std::holds_alternative<Event::Slot>(events[handled].what)) {
+      handle(events[handled++], turn);
+    }
+  }
+  if (handled < events.size()) {
+    const base::Mutex::Scoped lock{mutex_};
+    mailbox_.insert(mailbox_.begin(),
+                    std::make_move_iterator(events.begin() + static_cast<std::ptrdiff_t>(handled)),
+                    std::make_move_iterator(events.end()));
+    events.resize(handled);
+  }
+  turn.events = std::move(events);
+  if (!turn.slot) collect(turn);
+  if (!turn.txn.writes.empty()) {
+    commit(std::move(turn));
+    return false;
+  }
+  after(turn);
+  return true;
+}
+
+void Instance::begin_machine() {
+  const detail::Definition* const definition = core_.definition(record_->type);
+  if (definition == nullptr) {
+    throw Error("its type '" + record_->type + "' is not defined in this engine");
+  }
+  machine_ = std::make_unique<Machine>(
+      detail::Identity{.id = id_,
+                       .type = record_->type,
+                       .seed = record_->seed,
+                       .started = std::max(record_->created, record_->starts)},
+      core_.errors());
+  deadline_passed_ = false;
+  begun_ = false;
+  if (core_.store().now() < record_->starts) return;
+  begin_code();
+}
+
+void Instance::begin_code() {
+  begun_ = true;
+  machine_->begin(core_.definition(record_->type)->make(*machine_, record_->input));
+}
+
+// False: there is nothing to run, or not now.
+bool Instance::load(std::vector<Event>& events) {
+  if (record_) {  // Just started.
+    begin_machine();
+    return true;
+  }
+  Txn txn;
+  txn.reads.push_back(Range::key(keys::record(partition_, id_)));
+  txn.reads.push_back(Range::key(keys::runnable(partition_, id_)));
+  txn.reads.push_back(keys::log_from(log_prefix_, 0).first(page));
+  Outcome outcome = core_.store().apply(txn);
+  failures_ = 0;
+  if (outcome.reads[0].empty()) {
+    clear_away(events);
+    return false;
+  }
+  std::expected<Record, std::string> record = decode_record(outcome.reads[0].front().value);
+  if (!record) throw Error(record.error());
+  if (is_terminal(record->state)) {
+    clear_away(events);
+    return false;
+  }
+  record_ = *std::move(record);
+  record_revision_ = outcome.reads[0].front().changed;
+  runnable_row_ = !outcome.reads[1].empty();
+  next_order_ = 0;
+  begin_machine();
+  replay(std::move(outcome.reads[2]));
+  return true;
+}
+
+void Instance::replay(std::vector<Entry> entries) {
+  while (true) {
+    for (const Entry& stored : entries) {
+      if (keys::order_of(stored.key) != next_order_) {
+        throw Error("its log has no entry " + std::to_string(next_order_) + ", but later ones");
+      }
+      const std::expected<LogEntry, std::string> entry = decode_entry(stored.value);
+      if (!entry) {
+        throw Error("entry " + std::to_string(next_order_) + " of its log: " + entry.error());
+      }
+      if (!begun_) begin_code();
+      note(*entry);
+      machine_->deliver(*entry);
+      ++next_order_;
+    }
+    static_cast<void>(machine_->take_dropped());
+    if (entries.size() < page) return;
+    Txn txn;
+    txn.reads.push_back(keys::log_from(log_prefix_, next_order_).first(page));
+    entries = std::move(core_.store().apply(txn).reads.front());
+  }
+}
+
+void Instance::note(const LogEntry& entry) {
+  if (entry.kind == EntryKind::cancel && entry.name == "deadline") deadline_passed_ = true;
+}
+
+// The workflow has ended, or never was: what still speaks of it goes.
+void Instance::clear_away(std::vector<Event>& events) {
+  Txn txn;
+  std::vector<std::string> told;
+  for (const Event& event : events) {
+    if (const auto* message = std::get_if<Event::Told>(&event.what)) {
+      txn.writes.push_back(Write::remove(message->key));
+      told.push_back(message->key);
+    } else if (const auto* timer = std::get_if<Event::Timer>(&event.what)) {
+      txn.writes.push_back(Write::remove(keys::timer(timer->timer)));
+    } else if (std::holds_alternative<Event::Load>(event.what)) {
+      txn.writes.push_back(Write::remove(keys::runnable(partition_, id_)));
+    }
+  }
+  if (!txn.writes.empty()) {
+    txn.guards = reign_->guards;
+    core_.store().apply(txn);
+  }
+  for (const std::string& key : told) core_.message_done(key);
+  go();
+}
+
+// --- commits
+
+void Instance::commit(Turn&& turn) {
+  Txn txn = std::move(turn.txn);
+  turn.txn = {};
+  txn.guards.insert(txn.guards.end(), reign_->guards.begin(), reign_->guards.end());
+  if (turn.first_order) {
+    txn.guards.push_back(Guard::absent(keys::log(log_prefix_, *turn.first_order)));
+  }
+  txn.durability = core_.options().durability;
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    committing_ = true;
+    pumping_ = false;
+  }
+  core_.begin_commit();
+  core_.store().apply_then(
+      std::move(txn), [self = shared_from_this(), shared = std::make_shared<Turn>(std::move(turn))](
+                          const Outcome& outcome, const std::exception_ptr& error) {
+        self->committed(*shared, outcome, error);
+        self->core_.end_commit();
+      });
+}
+
+void Instance::committed(Turn& turn, const Outcome& outcome, const std::exception_ptr& error) {
+  if (error || !outcome.committed) {
+    if (core_.stopping() || !core_.owns(partition_, reign_)) {
+      abandon();
+      const base::Mutex::Scoped lock{mutex_};
+      committing_ = false;
+      return;
+    }
+    if (!error && turn.slot) {  // Somebody else changed the slot, or the workflow was taken over.
+      const base::Mutex::Scoped lock{mutex_};
+      mailbox_.insert(mailbox_.begin(),
+                      Event{Event::Slot{.key = turn.slot->key, .tries = turn.slot->tries + 1}});
+      committing_ = false;
+      pumping_ = true;
+      core_.post([self = shared_from_this()] { self->pump(); });
+      return;
+    }
+    retry(std::move(turn.events));
+    return;
+  }
+  failures_ = 0;
+  after(turn);
+  const bool waits = machine_ && machine_->active() == 0 && running_.empty();
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    committing_ = false;
+    if (gone_) return;
+    if (!mailbox_.empty()) {
+      pumping_ = true;
+      core_.post([self = shared_from_this()] { self->pump(); });
+      return;
+    }
+  }
+  if (waits) core_.waits(shared_from_this());
+}
+
+void Instance::after(Turn& turn) {
+  for (const std::string& key : turn.new_timers) core_.add_timer(key);
+  for (const std::string& key : turn.old_timers) core_.remove_timer(key);
+  for (const std::string& key : turn.told) core_.message_done(key);
+  if (turn.runnable_row) runnable_row_ = *turn.runnable_row;
+  for (const std::shared_ptr<Attempt>& attempt : turn.starts) {
+    core_.start_attempt(shared_from_this(), attempt);
+  }
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    for (const OpKey& key : turn.slots) mailbox_.push_back({Event::Slot{.key = key}});
+    if (turn.recorded) {
+      ++next_order_;
+      mailbox_.insert(mailbox_.begin(), Event{Event::Recorded{*std::move(turn.recorded)}});
+    }
+  }
+  if (turn.ended) {
+    core_.ended(id_, *turn.ended);
+    go();
+  }
+}
+
+}  // namespace tenure::flow

@@ -1,0 +1,179 @@
+// instance.hpp: one workflow in memory: its machine, what is delivered to it, and the one
+// transaction at a time that stores what happened.
+//
+//   mailbox --- pump: deliver, run code, collect ---> transaction --- committed ---> steps start
+//      ^                                                                                 |
+//      '----------------------------- results, timers, messages <------------------------'
+//
+// Invariants
+//   1. One pump at a time, and none while a transaction is being committed.
+//   2. What a turn delivers and what the code decides at once are one transaction.
+//   3. Steps start, timers count and results are told when that transaction is committed.
+//   4. A transaction that is refused or fails ends the frames; the workflow is read anew.
+//
+// Thread safety: offer() from any thread. Everything else runs in the pump.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/annotations.hpp"
+#include "base/mutex.hpp"
+#include "flow/entry.hpp"
+#include "flow/keys.hpp"
+#include "flow/partitions.hpp"
+#include "tenure/context.hpp"
+#include "tenure/detail/flow_machine.hpp"
+
+namespace tenure::flow {
+
+class Core;
+
+// One run of a step's function.
+struct Attempt {
+  OpKey key;
+  std::uint32_t number = 1;
+  std::string step;
+  std::shared_ptr<const detail::StepCall> call;
+  std::stop_source stop;
+  std::chrono::nanoseconds heartbeat{};  // Zero: none is asked for.
+  std::optional<Instant> ends;           // At its time limit.
+  std::atomic<std::int64_t> last_beat{0};
+  std::atomic<bool> abandoned{false};  // What it returns from now on is ignored.
+};
+
+struct Event {
+  struct Load {};  // Only wants the workflow to be in memory.
+  struct Told {    // A message, or null key: it was not one.
+    Message message;
+    std::string key;
+  };
+  struct Timer {
+    keys::Timer timer;
+  };
+  struct Ended {  // An attempt returned, threw, or its time was over.
+    OpKey key;
+    std::uint32_t attempt = 0;
+    bool ok = false;
+    std::string value;  // Or an ErrorInfo's text.
+  };
+  struct Slot {  // It is the slot operation's turn.
+    OpKey key;
+    std::uint32_t tries = 0;
+  };
+  struct Recorded {  // Is in the log already.
+    LogEntry entry;
+  };
+  std::variant<Load, Told, Timer, Ended, Slot, Recorded> what;
+};
+
+class Instance : public std::enable_shared_from_this<Instance> {
+ public:
+  Instance(Core& core, std::string id, Partition partition, ReignRef reign);
+  // It was just started by this engine: there is nothing to read.
+  Instance(Core& core, std::string id, Partition partition, ReignRef reign, Record record,
+           Revision revision);
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
+  ~Instance();
+
+  [[nodiscard]] const std::string& id() const noexcept { return id_; }
+  [[nodiscard]] Partition partition() const noexcept { return partition_; }
+  [[nodiscard]] const ReignRef& reign() const noexcept { return reign_; }
+
+  // False: the instance is gone; ask for it anew. `here`: pump on this thread.
+  bool offer(Event event, bool here = false);
+  // True: it waits, and is gone now. Only while nothing runs.
+  bool try_evict();
+  // Its partition is another engine's: it does nothing any more.
+  void abandon();
+  [[nodiscard]] std::string problem() const;
+
+ private:
+  // What a turn writes, and what happens when that is committed.
+  struct Turn {
+    Txn txn;
+    Instant now;
+    std::vector<Event> events;
+    std::optional<std::uint32_t> first_order;  // Of the entries that it writes.
+    std::vector<std::shared_ptr<Attempt>> starts;
+    std::vector<std::string> new_timers;
+    std::vector<std::string> old_timers;
+    std::vector<std::string> told;  // Keys of messages that are done.
+    std::vector<OpKey> slots;
+    std::optional<LogEntry> recorded;  // Of a slot's own transaction.
+    std::optional<Event::Slot> slot;
+    std::optional<bool> runnable_row;
+    std::optional<Record> ended;
+  };
+  static constexpr std::uint32_t max_slot_tries = 100;
+
+  void pump();
+  bool turn(std::vector<Event>& events);
+  void retry(std::vector<Event> events);
+  bool load(std::vector<Event>& events);
+  void replay(std::vector<Entry> entries);
+  void note(const LogEntry& entry);
+  void begin_machine();
+  void begin_code();
+  void clear_away(std::vector<Event>& events);
+  void handle(Event& event, Turn& turn);
+  void handle_told(const Event::Told& told, Turn& turn);
+  void handle_timer(const Event::Timer& event, Turn& turn);
+  void handle_ended(const Event::Ended& ended, Turn& turn);
+  void append(LogEntry entry, Turn& turn);
+  void append_note(EntryKind kind, std::string name, std::string value, Turn& turn);
+  void append_for(const detail::Operation& operation, EntryKind kind, std::uint32_t attempt,
+                  std::string value, Turn& turn);
+  void collect(Turn& turn);
+  void cancel_step(const OpKey& key, Turn& turn);
+  void dispatch(detail::Operation& operation, Turn& turn);
+  void dispatch_step(detail::StepBase& step, Turn& turn);
+  void start_attempt(detail::StepBase& step, Turn& turn);
+  [[nodiscard]] std::string timer_key(const OpKey& key, Instant due) const;
+  void add_timer(const OpKey& key, Instant due, Turn& turn);
+  void remove_timer(const OpKey& key, Instant due, Turn& turn);
+  void end(FlowState state, std::string result, Turn& turn);
+  void run_slot(const Event::Slot& slot, Turn& turn);
+  void commit(Turn&& turn);
+  void committed(Turn& turn, const Outcome& outcome, const std::exception_ptr& error);
+  void after(Turn& turn);
+  void set_problem(std::string text);
+  void go();  // The instance is gone.
+
+  Core& core_;
+  const std::string id_;
+  const Partition partition_;
+  const ReignRef reign_;
+  const std::string log_prefix_;
+
+  mutable base::Mutex mutex_;
+  std::vector<Event> mailbox_ TENURE_GUARDED_BY(mutex_);
+  bool pumping_ TENURE_GUARDED_BY(mutex_) = false;
+  bool committing_ TENURE_GUARDED_BY(mutex_) = false;
+  bool gone_ TENURE_GUARDED_BY(mutex_) = false;
+  bool reload_ TENURE_GUARDED_BY(mutex_) = false;
+  std::string problem_ TENURE_GUARDED_BY(mutex_);
+
+  // The pump's.
+  std::unique_ptr<detail::Machine> machine_;
+  std::optional<Record> record_;
+  Revision record_revision_;
+  std::uint32_t next_order_ = 0;
+  bool runnable_row_ = false;
+  bool begun_ = false;
+  bool deadline_passed_ = false;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::shared_ptr<Attempt>> running_;
+  std::uint32_t failures_ = 0;  // Of the store, one after another.
+};
+
+}  // namespace tenure::flow

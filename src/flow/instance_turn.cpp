@@ -1,0 +1,372 @@
+// What a turn makes of what happened: entries, and what the code wants next.
+#include <algorithm>
+
+#include "flow/core.hpp"
+#include "flow/instance.hpp"
+#include "tenure/detail/saturating.hpp"
+
+namespace tenure::flow {
+
+using detail::Machine;
+using detail::Operation;
+using detail::OpKind;
+using detail::StepBase;
+
+namespace {
+
+std::pair<std::uint32_t, std::uint32_t> pair_of(const OpKey& key) {
+  return {key.scope, key.sequence};
+}
+
+ErrorInfo error(std::string type, std::string message) {
+  return {.type = std::move(type), .code = {}, .message = std::move(message)};
+}
+
+}  // namespace
+
+// --- what happened
+
+void Instance::handle(Event& event, Turn& turn) {
+  if (const auto* told = std::get_if<Event::Told>(&event.what)) {
+    handle_told(*told, turn);
+  } else if (const auto* timer = std::get_if<Event::Timer>(&event.what)) {
+    handle_timer(*timer, turn);
+  } else if (const auto* ended = std::get_if<Event::Ended>(&event.what)) {
+    handle_ended(*ended, turn);
+  } else if (auto* recorded = std::get_if<Event::Recorded>(&event.what)) {
+    note(recorded->entry);
+    machine_->deliver(recorded->entry);
+  }
+}
+
+void Instance::handle_told(const Event::Told& told, Turn& turn) {
+  const Message& message = told.message;
+  if (!begun_ && message.kind == Message::Kind::signal) {
+    core_.message_done(told.key);  // Stays in the inbox until the workflow starts.
+    return;
+  }
+  turn.txn.writes.push_back(Write::remove(told.key));
+  turn.told.push_back(told.key);
+  switch (message.kind) {
+    case Message::Kind::start:
+      if (!begun_) turn.new_timers.push_back(timer_key(keys::start_timer, record_->starts));
+      if (record_->deadline) {
+        turn.new_timers.push_back(timer_key(keys::deadline_timer, *record_->deadline));
+      }
+      return;
+    case Message::Kind::signal:
+      append_note(EntryKind::signal, message.name, message.value, turn);
+      return;
+    case Message::Kind::cancel:
+      if (begun_) {
+        append_note(EntryKind::cancel, "cancel", {}, turn);
+      } else {
+        end(FlowState::cancelled, error("cancelled", "it was cancelled before its start").text(),
+            turn);
+      }
+      return;
+    case Message::Kind::terminate:
+      end(FlowState::cancelled, error("terminated", message.value).text(), turn);
+  }
+}
+
+void Instance::handle_timer(const Event::Timer& event, Turn& turn) {
+  const keys::Timer& timer = event.timer;
+  if (Operation* const operation = machine_->find(timer.key);
+      operation != nullptr && operation->due() == timer.due) {
+    if (operation->kind() == OpKind::step) {
+      auto& step = static_cast<StepBase&>(*operation);  // NOLINT: of that kind.
+      start_attempt(step, turn);
+      return;  // The key stays until the step has ended: after a crash it starts the attempt again.
+    }
+    remove_timer(timer.key, timer.due, turn);
+    append_for(*operation, EntryKind::timer, 0, {}, turn);
+    return;
+  }
+  remove_timer(timer.key, timer.due, turn);
+  if (timer.key == keys::start_timer) {
+    if (!begun_) {
+      begin_code();
+      core_.post([&core = core_] { core.read_inbox(); });
+    }
+  } else if (timer.key == keys::deadline_timer) {
+    if (begun_) {
+      deadline_passed_ = true;
+      append_note(EntryKind::cancel, "deadline", {}, turn);
+    } else {
+      end(FlowState::timed_out, error("timeout", "its deadline passed before its start").text(),
+          turn);
+    }
+  }
+}
+
+void Instance::handle_ended(const Event::Ended& ended, Turn& turn) {
+  const auto running = running_.find(pair_of(ended.key));
+  if (running != running_.end() && running->second->number == ended.attempt) {
+    running_.erase(running);
+  }
+  Operation* const operation = machine_->find(ended.key);
+  if (operation == nullptr || operation->kind() != OpKind::step) return;
+  auto& step = static_cast<StepBase&>(*operation);  // NOLINT: of that kind.
+  if (step.attempt() != ended.attempt) return;
+  if (step.cancel_requested()) {
+    append_for(step, EntryKind::step_cancelled, ended.attempt, {}, turn);
+  } else if (ended.ok) {
+    append_for(step, EntryKind::step_done, ended.attempt, ended.value, turn);
+  } else {
+    const ErrorInfo info = ErrorInfo::parse(ended.value);
+    const Step& options = step.options();
+    const auto is_final = [&](const std::string& name) {
+      return name == info.type || (!info.code.empty() && name == info.code);
+    };
+    const bool again = ended.attempt < options.retry.max_attempts &&
+                       std::ranges::none_of(options.retry.never_for, is_final) &&
+                       (options.timeout.count() == 0 ||
+                        turn.now < detail::saturating_add(step.first(), options.timeout));
+    append_for(step, again ? EntryKind::step_retry : EntryKind::step_failed, ended.attempt,
+               ended.value, turn);
+  }
+}
+
+void Instance::append(LogEntry entry, Turn& turn) {
+  entry.stamp = turn.now;
+  if (!turn.first_order) turn.first_order = next_order_;
+  turn.txn.writes.push_back(Write::put(keys::log(log_prefix_, next_order_), encode(entry)));
+  ++next_order_;
+  machine_->deliver(entry);
+}
+
+void Instance::append_note(EntryKind kind, std::string name, std::string value, Turn& turn) {
+  LogEntry entry;
+  entry.kind = kind;
+  entry.name = std::move(name);
+  entry.value = std::move(value);
+  append(std::move(entry), turn);
+}
+
+void Instance::append_for(const Operation& operation, EntryKind kind, std::uint32_t attempt,
+                          std::string value, Turn& turn) {
+  append({.kind = kind,
+          .key = operation.key(),
+          .stamp = {},
+          .name = operation.name(),
+          .hash = operation.hash(),
+          .attempt = attempt,
+          .value = std::move(value)},
+         turn);
+}
+
+// --- what follows from it
+
+void Instance::collect(Turn& turn) {
+  if (turn.ended) return;
+  while (true) {
+    const std::vector<OpKey> cancelled = machine_->take_cancelled();
+    const std::vector<Operation*> fresh = machine_->take_fresh();
+    if (cancelled.empty() && fresh.empty()) break;
+    for (const OpKey& key : cancelled) cancel_step(key, turn);
+    // An entry may end others: look each one up again.
+    std::vector<OpKey> keys;
+    keys.reserve(fresh.size());
+    for (const Operation* one : fresh) keys.push_back(one->key());
+    for (const OpKey& key : keys) {
+      if (Operation* const operation = machine_->find(key)) dispatch(*operation, turn);
+    }
+  }
+  for (const Machine::Dropped& dropped : machine_->take_dropped()) {
+    if (dropped.due) remove_timer(dropped.key, *dropped.due, turn);
+  }
+  if (const auto& finish = machine_->finish()) {
+    using Kind = detail::Finish::Kind;
+    if (finish->kind == Kind::returned) {
+      end(FlowState::completed, finish->value, turn);
+    } else if (finish->kind == Kind::threw) {
+      end(FlowState::failed, finish->value, turn);
+    } else if (deadline_passed_) {
+      end(FlowState::timed_out, error("timeout", "its deadline passed").text(), turn);
+    } else {
+      end(FlowState::cancelled, error("cancelled", "it was cancelled").text(), turn);
+    }
+    return;
+  }
+  const bool active = machine_->active() > 0;
+  if (begun_ && active != runnable_row_) {
+    const std::string key = keys::runnable(partition_, id_);
+    turn.txn.writes.push_back(active ? Write::put(key, "") : Write::remove(key));
+    turn.runnable_row = active;
+  }
+}
+
+void Instance::cancel_step(const OpKey& key, Turn& turn) {
+  const Operation* const operation = machine_->find(key);
+  if (operation == nullptr || operation->kind() != OpKind::step) return;
+  if (const auto at = running_.find(pair_of(key)); at != running_.end()) {
+    at->second->stop.request_stop();  // Ends the step when its function returns.
+  } else {
+    append_for(*operation, EntryKind::step_cancelled, 0, {}, turn);
+  }
+}
+
+void Instance::dispatch(Operation& operation, Turn& turn) {
+  switch (operation.kind()) {
+    case OpKind::step: dispatch_step(static_cast<StepBase&>(operation), turn); break;  // NOLINT
+    case OpKind::slot: turn.slots.push_back(operation.key()); break;
+    case OpKind::lock: break;
+    case OpKind::timer:
+    case OpKind::signal:
+    case OpKind::condition:
+      if (*operation.due() <= turn.now) {
+        append_for(operation, EntryKind::timer, 0, {}, turn);
+      } else {
+        add_timer(operation.key(), *operation.due(), turn);
+      }
+      break;
+  }
+}
+
+void Instance::dispatch_step(StepBase& step, Turn& turn) {
+  if (running_.contains(pair_of(step.key()))) return;  // It runs since before the reload.
+  if (step.cancel_requested()) {
+    append_for(step, EntryKind::step_cancelled, 0, {}, turn);
+    return;
+  }
+  if (step.begun()) {
+    append_for(
+        step, EntryKind::step_failed, step.attempt(),
+        error("interrupted", "its process ended while it ran, and it runs at most once").text(),
+        turn);
+    return;
+  }
+  if (step.due()) add_timer(step.key(), *step.due(), turn);
+  if (!step.due() || *step.due() <= turn.now) start_attempt(step, turn);
+}
+
+void Instance::start_attempt(StepBase& step, Turn& turn) {
+  if (running_.contains(pair_of(step.key()))) return;
+  if (step.options().at_most_once) {
+    append_for(step, EntryKind::step_begun, step.attempt(), {}, turn);
+  }
+  auto attempt = std::make_shared<Attempt>();
+  attempt->key = step.key();
+  attempt->number = step.attempt();
+  attempt->step = step.name();
+  attempt->call = step.make_call();
+  attempt->heartbeat = step.options().heartbeat;
+  attempt->last_beat = turn.now.time_since_epoch().count();
+  const Step& options = step.options();
+  if (options.attempt_timeout.count() > 0) {
+    attempt->ends = detail::saturating_add(turn.now, options.attempt_timeout);
+  }
+  if (options.timeout.count() > 0) {
+    const Instant last = detail::saturating_add(step.first(), options.timeout);
+    attempt->ends = std::min(attempt->ends.value_or(last), last);
+  }
+  running_[pair_of(step.key())] = attempt;
+  turn.starts.push_back(std::move(attempt));
+}
+
+std::string Instance::timer_key(const OpKey& key, Instant due) const {
+  return keys::timer({.partition = partition_, .due = due, .id = id_, .key = key});
+}
+
+void Instance::add_timer(const OpKey& key, Instant due, Turn& turn) {
+  std::string name = timer_key(key, due);
+  turn.txn.writes.push_back(Write::put(name, ""));
+  turn.new_timers.push_back(std::move(name));
+}
+
+void Instance::remove_timer(const OpKey& key, Instant due, Turn& turn) {
+  std::string name = timer_key(key, due);
+  // It may be new in this very turn.
+  if (std::erase(turn.new_timers, name) > 0) {
+    std::erase_if(turn.txn.writes, [&](const Write& write) { return write.key == name; });
+  }
+  turn.txn.writes.push_back(Write::remove(name));
+  turn.old_timers.push_back(std::move(name));
+}
+
+void Instance::end(FlowState state, std::string result, Turn& turn) {
+  Record record = *record_;
+  record.state = state;
+  record.ended = turn.now;
+  record.result = std::move(result);
+  machine_->each([&](const Operation& operation) {
+    if (operation.due()) remove_timer(operation.key(), *operation.due(), turn);
+  });
+  if (record.deadline) remove_timer(keys::deadline_timer, *record.deadline, turn);
+  if (!begun_) remove_timer(keys::start_timer, record.starts, turn);
+  if (runnable_row_) turn.txn.writes.push_back(Write::remove(keys::runnable(partition_, id_)));
+  if (!record.admission.empty()) turn.txn.writes.push_back(Write::remove(record.admission));
+  const std::string key = keys::record(partition_, id_);
+  turn.txn.guards.push_back(Guard::unchanged(key, record_revision_));
+  turn.txn.writes.push_back(Write::put(key, encode(record)));
+  for (const auto& [key_of, attempt] : running_) attempt->stop.request_stop();
+  turn.starts.clear();
+  turn.slots.clear();
+  turn.ended = std::move(record);
+}
+
+// --- slots
+
+void Instance::run_slot(const Event::Slot& slot, Turn& turn) {
+  using Kind = detail::StateSlot::Step::Kind;
+  Operation* const operation = machine_->find(slot.key);
+  if (operation == nullptr || operation->kind() != OpKind::slot) return;
+  auto& call = static_cast<detail::SlotBase&>(*operation);  // NOLINT: of that kind.
+  if (slot.tries >= max_slot_tries) {
+    append_for(call, EntryKind::slot_failed, 0,
+               error("conflict", "slot '" + call.address().text() + "': gave up after " +
+                                     std::to_string(max_slot_tries) +
+                                     " conflicting writes; try again later")
+                   .text(),
+               turn);
+    return;
+  }
+  Txn read;
+  read.reads.push_back(Range::key(call.address().key()));
+  const Outcome seen = core_.store().apply(read);
+  std::optional<std::string> bytes;
+  Guard guard = Guard::absent(call.address().key());
+  if (!seen.reads.front().empty()) {
+    bytes = seen.reads.front().front().value;
+    guard = Guard::unchanged(call.address().key(), seen.reads.front().front().changed);
+  }
+  detail::SlotStep made;
+  try {
+    made = call.transact(bytes);
+  } catch (const LimitMismatch& mismatch) {
+    append_for(call, EntryKind::slot_failed, 0, error("limit-mismatch", mismatch.what()).text(),
+               turn);
+    return;
+  } catch (const BadRequest& bad) {
+    append_for(call, EntryKind::slot_failed, 0, error("bad-request", bad.what()).text(), turn);
+    return;
+  } catch (const std::exception& other) {
+    append_for(call, EntryKind::slot_failed, 0,
+               error("format", "slot '" + call.address().text() + "': " + other.what()).text(),
+               turn);
+    return;
+  }
+  LogEntry entry{.kind = EntryKind::slot_done,
+                 .key = call.key(),
+                 .stamp = turn.now,
+                 .name = call.name(),
+                 .hash = call.hash(),
+                 .attempt = 0,
+                 .value = std::move(made.result)};
+  if (made.step.kind == Kind::keep) {
+    append(std::move(entry), turn);
+    return;
+  }
+  // In a transaction of its own, and delivered when that is committed: the guard may refuse it.
+  turn.txn.guards.push_back(std::move(guard));
+  turn.txn.writes.push_back(made.step.kind == Kind::put
+                                ? Write::put(call.address().key(), std::move(made.step.value))
+                                : Write::remove(call.address().key()));
+  turn.first_order = next_order_;
+  turn.txn.writes.push_back(Write::put(keys::log(log_prefix_, next_order_), encode(entry)));
+  turn.recorded = std::move(entry);
+  turn.slot = slot;
+}
+
+}  // namespace tenure::flow

@@ -1,0 +1,71 @@
+// keys.hpp: where everything of the workflows is in the store.
+//
+//   \x11 c                                        how many partitions there are
+//   \x11 w partition id                           the workflow's record
+//   \x11 r partition id                           it has work to do: whoever owns it must load it
+//   \x11 l partition length id order              one entry of its log
+//   \x11 t partition due length id scope sequence a timer
+//   \x11 i partition stamp                        a message to the partition's owner
+//   \x11 m partition length id message            a message id that was used
+//   \x11 k idempotency key                        the id of the workflow that it started
+//   \x11 a type partition key place               a place of the concurrency limit, taken
+//
+// Numbers are big endian: two bytes for a partition and a length, four for order, scope, sequence
+// and place, eight for a time. Names have their length in front where something follows them.
+//
+// Thread safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "flow/entry.hpp"
+#include "tenure/store.hpp"
+
+namespace tenure::flow::keys {
+
+using Partition = std::uint16_t;
+
+inline constexpr std::size_t max_id = 512;
+
+[[nodiscard]] Partition partition_of(std::string_view id, std::uint32_t partitions) noexcept;
+
+[[nodiscard]] std::string config();
+[[nodiscard]] std::string record(Partition partition, std::string_view id);
+[[nodiscard]] Range records(Partition partition);
+[[nodiscard]] std::string id_of_record(std::string_view key);
+[[nodiscard]] std::string runnable(Partition partition, std::string_view id);
+[[nodiscard]] Range runnables(Partition partition);
+[[nodiscard]] std::string log_prefix(Partition partition, std::string_view id);
+[[nodiscard]] std::string log(const std::string& prefix, std::uint32_t order);
+[[nodiscard]] std::uint32_t order_of(std::string_view key) noexcept;
+// Entries from `order` on.
+[[nodiscard]] Range log_from(const std::string& prefix, std::uint32_t order);
+
+struct Timer {
+  Partition partition = 0;
+  Instant due;
+  std::string id;
+  OpKey key;
+};
+// Timers of the workflow itself.
+inline constexpr std::uint32_t workflow_scope = 0xffffffffU;
+inline constexpr OpKey start_timer{.scope = workflow_scope, .sequence = 1};
+inline constexpr OpKey deadline_timer{.scope = workflow_scope, .sequence = 2};
+[[nodiscard]] std::string timer(const Timer& timer);
+[[nodiscard]] std::optional<Timer> parse_timer(std::string_view key);
+[[nodiscard]] Range timers(Partition partition);
+
+[[nodiscard]] std::string inbox(Partition partition);
+[[nodiscard]] Range inboxes();
+[[nodiscard]] Partition partition_of_inbox(std::string_view key) noexcept;
+[[nodiscard]] std::string message(Partition partition, std::string_view id,
+                                  std::string_view message);
+[[nodiscard]] std::string idempotency(std::string_view key);
+[[nodiscard]] std::string places(std::string_view type, std::string_view partition_key);
+[[nodiscard]] std::string place(const std::string& places, std::uint32_t number);
+[[nodiscard]] std::uint32_t place_of(std::string_view key) noexcept;
+
+}  // namespace tenure::flow::keys

@@ -1,0 +1,342 @@
+#include <algorithm>
+
+#include "flow/entry.hpp"
+#include "tenure/detail/flow_machine.hpp"
+
+namespace tenure::detail {
+namespace {
+
+constexpr std::size_t shown_operations = 20;
+
+std::uint64_t mix(std::uint64_t value) noexcept {  // splitmix64
+  value += 0x9E3779B97F4A7C15U;
+  value = (value ^ value >> 30U) * 0xBF58476D1CE4E5B9U;
+  value = (value ^ value >> 27U) * 0x94D049BB133111EBU;
+  return value ^ value >> 31U;
+}
+
+std::optional<OpKind> family(EntryKind kind) noexcept {
+  switch (kind) {
+    case EntryKind::step_done:
+    case EntryKind::step_failed:
+    case EntryKind::step_retry:
+    case EntryKind::step_cancelled:
+    case EntryKind::step_begun: return OpKind::step;
+    case EntryKind::slot_done:
+    case EntryKind::slot_failed: return OpKind::slot;
+    case EntryKind::lock_queued:
+    case EntryKind::lock_granted:
+    case EntryKind::lock_failed:
+    case EntryKind::lock_released: return OpKind::lock;
+    case EntryKind::timer: return OpKind::timer;
+    case EntryKind::signal:
+    case EntryKind::cancel: break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view text_of(EntryKind kind) noexcept {
+  switch (kind) {
+    case EntryKind::step_done: return "step done";
+    case EntryKind::step_failed: return "step failed";
+    case EntryKind::step_retry: return "attempt failed";
+    case EntryKind::step_cancelled: return "step cancelled";
+    case EntryKind::step_begun: return "step begun";
+    case EntryKind::timer: return "timer";
+    case EntryKind::signal: return "signal";
+    case EntryKind::cancel: return "cancel";
+    case EntryKind::slot_done: return "slot";
+    case EntryKind::slot_failed: return "slot failed";
+    case EntryKind::lock_queued: return "lock queued";
+    case EntryKind::lock_granted: return "lock granted";
+    case EntryKind::lock_failed: return "lock failed";
+    case EntryKind::lock_released: return "lock released";
+  }
+  return "unknown";
+}
+
+std::string_view text_of(OpKind kind) noexcept {
+  switch (kind) {
+    case OpKind::step: return "step";
+    case OpKind::slot: return "slot";
+    case OpKind::lock: return "lock";
+    case OpKind::timer: return "timer";
+    case OpKind::signal: return "signal";
+    case OpKind::condition: return "condition";
+  }
+  return "unknown";
+}
+
+// --- operations
+
+Operation::~Operation() {
+  if (pending_) machine().remove(*this);
+}
+
+Machine& Operation::machine() const noexcept { return scope_->machine(); }
+
+std::string Operation::text() const {
+  return std::string{text_of(kind_)} + " '" + name_ + "' (scope " + std::to_string(key_.scope) +
+         ", sequence " + std::to_string(key_.sequence) + ")";
+}
+
+bool Operation::await_ready() {
+  cancelled_ = scope_->is_cancelled();
+  return cancelled_;
+}
+
+void Operation::await_suspend(std::coroutine_handle<> waiter) {
+  waiter_ = waiter;
+  key_ = {.scope = scope_->number_, .sequence = scope_->next_sequence_++};
+  begin();
+  machine().add(*this);
+}
+
+// --- scopes
+
+Scope::Scope(Scope& parent, bool shielded)
+    : machine_(parent.machine_),
+      parent_(&parent),
+      next_(parent.first_child_),
+      number_(machine_->new_scope()),
+      shielded_(shielded),
+      cancelled_(!shielded && parent.cancelled_) {
+  if (next_ != nullptr) next_->previous_ = this;
+  parent.first_child_ = this;
+}
+
+Scope::~Scope() {
+  if (parent_ == nullptr) return;
+  (previous_ != nullptr ? previous_->next_ : parent_->first_child_) = next_;
+  if (next_ != nullptr) next_->previous_ = previous_;
+}
+
+void Scope::link(Operation& operation) noexcept {
+  operation.next_ = first_;
+  operation.previous_ = nullptr;
+  if (first_ != nullptr) first_->previous_ = &operation;
+  first_ = &operation;
+}
+
+void Scope::unlink(Operation& operation) noexcept {
+  (operation.previous_ != nullptr ? operation.previous_->next_ : first_) = operation.next_;
+  if (operation.next_ != nullptr) operation.next_->previous_ = operation.previous_;
+}
+
+void Scope::cancel() {
+  if (cancelled_) return;
+  cancelled_ = true;
+  for (Scope* child = first_child_; child != nullptr; child = child->next_) {
+    if (!child->shielded_) child->cancel();
+  }
+  for (Operation* at = first_; at != nullptr;) {
+    Operation& operation = *std::exchange(at, at->next_);
+    if (operation.ends_at_once()) {
+      machine_->end_cancelled(operation);
+    } else {
+      operation.cancel_requested_ = true;
+      machine_->cancelled_.push_back(operation.key_);
+    }
+  }
+}
+
+std::uint64_t Scope::next_random() noexcept {
+  return mix(mix(machine_->identity().seed ^ std::uint64_t{number_} << 32U) + ++randoms_);
+}
+
+// --- the machine
+
+void Machine::begin(std::unique_ptr<Root> root) {
+  root_ = std::move(root);
+  root_->start();
+  run_until_quiet();
+}
+
+void Machine::add(Operation& operation) {
+  operations_.emplace(operation.key_, &operation);
+  operation.scope_->link(operation);
+  operation.pending_ = true;
+  operation.active_ = operation.kind_ == OpKind::step || operation.kind_ == OpKind::slot;
+  if (operation.active_) ++active_;
+  if (operation.kind_ == OpKind::condition) conditions_.push_back(&operation);
+  if (operation.kind_ == OpKind::signal) listeners_[operation.name_].push_back(&operation);
+  if (operation.active_ || operation.kind_ == OpKind::lock || operation.due_) {
+    fresh_.push_back(operation.key_);
+  }
+  // A replay may pass a million operations before somebody takes them.
+  if (fresh_.size() > 64 + (2 * operations_.size())) {
+    std::erase_if(fresh_, [this](const OpKey& key) {
+      const Operation* found = find(key);
+      return found == nullptr || found->dispatched_;
+    });
+  }
+}
+
+void Machine::remove(Operation& operation) noexcept {
+  operations_.erase(operation.key_);
+  operation.scope_->unlink(operation);
+  operation.pending_ = false;
+  deactivate(operation);
+  if (operation.kind_ == OpKind::condition) std::erase(conditions_, &operation);
+  if (operation.kind_ == OpKind::signal) {
+    if (const auto at = listeners_.find(operation.name_); at != listeners_.end()) {
+      std::erase(at->second, &operation);
+      if (at->second.empty()) listeners_.erase(at);
+    }
+  }
+}
+
+void Machine::deactivate(Operation& operation) noexcept {
+  if (std::exchange(operation.active_, false)) --active_;
+}
+
+void Machine::end(Operation& operation) {
+  if (operation.due_) {
+    dropped_.push_back({.key = operation.key_, .kind = operation.kind_, .due = operation.due_});
+  }
+  remove(operation);
+  ready_.push_back(operation.waiter_);
+}
+
+void Machine::end_cancelled(Operation& operation) {
+  operation.cancelled_ = true;
+  if (operation.due_ || operation.kind_ == OpKind::lock) {
+    dropped_.push_back({.key = operation.key_, .kind = operation.kind_, .due = operation.due_});
+  }
+  remove(operation);
+  ready_.push_back(operation.waiter_);
+}
+
+Operation* Machine::find(const OpKey& key) const {
+  const auto at = operations_.find(key);
+  return at == operations_.end() ? nullptr : at->second;
+}
+
+std::vector<Operation*> Machine::take_fresh() {
+  std::vector<Operation*> taken;
+  for (const OpKey& key : std::exchange(fresh_, {})) {
+    Operation* const operation = find(key);
+    if (operation == nullptr || std::exchange(operation->dispatched_, true)) continue;
+    taken.push_back(operation);
+  }
+  return taken;
+}
+
+std::vector<OpKey> Machine::take_cancelled() {
+  std::vector<OpKey> taken = std::exchange(cancelled_, {});
+  std::erase_if(taken, [this](const OpKey& key) { return find(key) == nullptr; });
+  return taken;
+}
+
+void Machine::deliver(const LogEntry& entry) {
+  now_ = std::max(now_, entry.stamp);
+  if (finish_) mismatch(entry, "the program has already ended");
+  if (entry.kind == EntryKind::signal) {
+    deliver_signal(entry);
+  } else if (entry.kind == EntryKind::cancel) {
+    root_->scope().cancel();
+  } else {
+    Operation* const operation = find(entry.key);
+    const std::optional<OpKind> kind = family(entry.kind);
+    if (operation == nullptr || !kind) mismatch(entry, "the program does not wait for it");
+    const bool fits =
+        kind == OpKind::timer ? operation->due_.has_value() : kind == operation->kind_;
+    if (!fits || entry.name != operation->name_) {
+      mismatch(entry, "the program waits for " + operation->text() + " there");
+    }
+    if (entry.hash != operation->hash_) {
+      mismatch(entry, "the program calls " + operation->text() + " with other arguments");
+    }
+    bool ended = false;
+    const std::optional<Instant> due = operation->due_;
+    try {
+      ended = operation->take(entry);
+    } catch (const std::exception& error) {
+      mismatch(entry, std::string{"its value has another type: "} + error.what());
+    }
+    if (ended) {
+      if (entry.kind == EntryKind::timer) operation->due_.reset();
+      end(*operation);
+    } else if (entry.kind == EntryKind::step_retry) {
+      if (due) {
+        dropped_.push_back({.key = operation->key_, .kind = operation->kind_, .due = due});
+      }
+      operation->dispatched_ = false;
+      fresh_.push_back(operation->key_);
+    }
+  }
+  run_until_quiet();
+}
+
+void Machine::deliver_signal(const LogEntry& entry) {
+  signals_[entry.name].push_back(entry.value);
+  const auto waiting = listeners_.find(entry.name);
+  if (waiting == listeners_.end()) return;
+  Operation& first = *waiting->second.front();
+  try {
+    if (first.take(entry)) {
+      static_cast<void>(take_signal(entry.name));
+      end(first);
+    }
+  } catch (const std::exception& error) {
+    mismatch(entry, std::string{"its value has another type: "} + error.what());
+  }
+}
+
+std::optional<std::string> Machine::take_signal(const std::string& name) {
+  const auto at = signals_.find(name);
+  if (at == signals_.end()) return std::nullopt;
+  std::string value = std::move(at->second.front());
+  at->second.pop_front();
+  if (at->second.empty()) signals_.erase(at);
+  return value;
+}
+
+bool Machine::resume_conditions() {
+  for (Operation* const operation : conditions_) {
+    if (static_cast<ConditionBase*>(operation)->holds()) {
+      end(*operation);
+      return true;
+    }
+  }
+  return false;
+}
+
+void Machine::run_until_quiet() {
+  do {
+    while (!ready_.empty()) {
+      const std::coroutine_handle<> next = ready_.front();
+      ready_.pop_front();
+      next.resume();
+    }
+  } while (resume_conditions());
+}
+
+std::string Machine::waits_for() const {
+  if (finish_) return "nothing: it has ended";
+  std::vector<const Operation*> all;
+  all.reserve(operations_.size());
+  for (const auto& [key, operation] : operations_) all.push_back(operation);
+  std::ranges::sort(all, {}, [](const Operation* one) {
+    return std::pair{one->key().scope, one->key().sequence};
+  });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(all.size(), shown_operations); ++i) {
+    text += (i == 0 ? "" : ", ") + all[i]->text();
+  }
+  if (all.size() > shown_operations) {
+    text += " and " + std::to_string(all.size() - shown_operations) + " more";
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+void Machine::mismatch(const LogEntry& entry, const std::string& why) const {
+  throw ReplayMismatch("workflow '" + identity_.id + "' of type '" + identity_.type +
+                       "' does not fit its log: the log has " + flow::shown(entry) + ", but " +
+                       why + "; the program waits for: " + waits_for() +
+                       ". Start a program that does what the log has, and the workflow goes on");
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,117 @@
+#include "flow/partitions.hpp"
+
+#include <coroutine>
+#include <exception>
+#include <utility>
+
+namespace tenure::flow {
+
+struct Partitions::Detached {
+  struct promise_type {
+    Detached get_return_object() noexcept { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() noexcept {}
+    void unhandled_exception() noexcept { std::terminate(); }
+  };
+};
+
+Partitions::Partitions(std::shared_ptr<Store> store, SessionOptions session, Listener listener)
+    : store_(std::move(store)), session_(std::move(session)), listener_(std::move(listener)) {}
+
+Partitions::~Partitions() = default;
+
+Path Partitions::path(Partition partition) {
+  return Path::of("tenure", "flow", "partition", std::to_string(partition));
+}
+
+void Partitions::begin(std::uint32_t count) {
+  count_ = count;
+  space_.emplace(open(store_, session_));
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    slots_.resize(count);
+  }
+  std::vector<Partition> busy;
+  for (std::uint32_t p = 0; p < count; ++p) {
+    const auto partition = static_cast<Partition>(p);
+    if (std::optional<Hold> hold = space_->try_lock(path(partition))) {
+      grant(partition, *std::move(hold));
+    } else {
+      busy.push_back(partition);
+    }
+  }
+  for (const Partition partition : busy) wait_for(partition, shared_from_this());
+}
+
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-reference-coroutine-parameters): `self` keeps this.
+Partitions::Detached Partitions::wait_for(Partition partition, std::shared_ptr<Partitions> self) {
+  {
+    const base::Mutex::Scoped lock{self->mutex_};
+    ++self->waiting_;
+  }
+  try {
+    const Path wanted = path(partition);
+    std::optional<Hold> hold = co_await self->space_->async_lock(wanted, self->stop_.get_token());
+    if (hold) self->grant(partition, *std::move(hold));
+  } catch (const std::exception&) {
+    // The session was lost, or the space closed: on_lost() of what we own tells the engine.
+  }
+  const base::Mutex::Scoped lock{self->mutex_};
+  --self->waiting_;
+  self->changed_.notify_all();
+}
+
+void Partitions::grant(Partition partition, Hold hold) {
+  auto reign = std::make_shared<Reign>();
+  reign->number = hold.token().value;
+  try {
+    reign->guards = hold.guard();
+  } catch (const std::exception&) {
+    return;  // Lost again already.
+  }
+  const std::stop_token lost = hold.lost();
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    slots_[partition].hold = std::move(hold);
+    slots_[partition].reign = reign;
+  }
+  auto callback = std::make_unique<std::stop_callback<std::function<void()>>>(
+      lost, [self = weak_from_this(), partition, number = reign->number] {
+        if (const auto alive = self.lock()) alive->on_lost(partition, number);
+      });
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    slots_[partition].on_lost.swap(callback);
+  }
+  listener_.taken(partition, reign);
+}
+
+void Partitions::on_lost(Partition partition, std::uint64_t number) {
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    Slot& slot = slots_[partition];
+    if (!slot.reign || slot.reign->number != number) return;
+    slot.reign.reset();
+  }
+  listener_.lost(partition);
+}
+
+ReignRef Partitions::owner(Partition partition) const {
+  const base::Mutex::Scoped lock{mutex_};
+  return partition < slots_.size() ? slots_[partition].reign : nullptr;
+}
+
+void Partitions::stop() {
+  stop_.request_stop();
+  std::vector<Slot> slots;
+  {
+    base::Mutex::Scoped lock{mutex_};
+    while (waiting_ > 0) changed_.wait(lock);
+    slots.swap(slots_);
+  }
+  slots.clear();  // Outside the lock: a callback may be running.
+  space_.reset();
+}
+
+}  // namespace tenure::flow

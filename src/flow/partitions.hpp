@@ -1,0 +1,83 @@
+// partitions.hpp: which workflows this engine runs: those of the partitions whose lock it holds.
+//
+//   waiting --- granted ---> owned --- session lost, evicted ---> waiting, after a pause
+//      '------- stop() -----'--'---- give_up() ---> waiting, at the end of the queue
+//
+// The hold's token is the reign. Every write of the engine for a workflow carries the hold's guard,
+// so a write of an earlier reign never commits, whoever made it.
+//
+// Invariants
+//   1. owner(p) is set from the grant on and until the hold can no longer be vouched for.
+//   2. Reigns of one partition only grow.
+//
+// Thread safety: all calls; stop() once.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <vector>
+
+#include "base/annotations.hpp"
+#include "base/mutex.hpp"
+#include "flow/keys.hpp"
+#include "tenure/space.hpp"
+
+namespace tenure::flow {
+
+using keys::Partition;
+
+struct Reign {
+  std::uint64_t number = 0;
+  std::vector<Guard> guards;
+};
+using ReignRef = std::shared_ptr<const Reign>;
+
+class Partitions : public std::enable_shared_from_this<Partitions> {
+ public:
+  // Called with no lock held, on any thread: a partition was taken, or is not ours any more.
+  struct Listener {
+    std::function<void(Partition, const ReignRef&)> taken;
+    std::function<void(Partition)> lost;
+  };
+  Partitions(std::shared_ptr<Store> store, SessionOptions session, Listener listener);
+  Partitions(const Partitions&) = delete;
+  Partitions& operator=(const Partitions&) = delete;
+  ~Partitions();
+
+  // Takes what is free at once, and queues for the rest. Throws StoreError.
+  void begin(std::uint32_t count);
+  [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
+  // Null: another engine's, or nobody's.
+  [[nodiscard]] ReignRef owner(Partition partition) const;
+  // Claims nothing more, gives back what is owned, and waits for the space's threads.
+  void stop();
+
+ private:
+  struct Slot {
+    Hold hold;
+    ReignRef reign;
+    std::unique_ptr<std::stop_callback<std::function<void()>>> on_lost;
+  };
+  struct Detached;
+  Detached wait_for(Partition partition, std::shared_ptr<Partitions> self);
+  [[nodiscard]] static Path path(Partition partition);
+  void grant(Partition partition, Hold hold);
+  void on_lost(Partition partition, std::uint64_t number);
+
+  const std::shared_ptr<Store> store_;
+  const SessionOptions session_;
+  const Listener listener_;
+  std::uint32_t count_ = 0;
+  std::optional<Space> space_;
+  std::stop_source stop_;
+  mutable base::Mutex mutex_;
+  std::condition_variable_any changed_;
+  std::vector<Slot> slots_ TENURE_GUARDED_BY(mutex_);
+  std::size_t waiting_ TENURE_GUARDED_BY(mutex_) = 0;  // Coroutines.
+};
+
+}  // namespace tenure::flow

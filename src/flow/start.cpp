@@ -1,0 +1,231 @@
+// The start of a workflow: its record, its place and its idempotency key in one transaction.
+#include <set>
+
+#include "base/duration.hpp"
+#include "flow/core.hpp"
+#include "tenure/detail/saturating.hpp"
+#include "tenure/uuid.hpp"
+
+namespace tenure::flow {
+
+struct Core::StartCall {
+  const detail::Definition* definition = nullptr;
+  std::string id;
+  Partition partition = 0;
+  Record record;
+  std::string places;  // Empty: no limit.
+  std::uint32_t place = 0;
+  ReignRef reign;
+  std::uint32_t tries = 0;
+  Engine::Started started;
+};
+
+namespace {
+
+constexpr std::uint32_t max_tries = 1000;
+
+std::string new_id(const std::function<std::uint64_t()>& random) {
+  Uuid uuid;
+  for (std::size_t half = 0; half < 2; ++half) {
+    std::uint64_t bits = random();
+    for (std::size_t i = 0; i < 8; ++i, bits >>= 8U) {
+      uuid.bytes.at((8 * half) + i) = static_cast<std::byte>(bits);
+    }
+  }
+  uuid.bytes[6] = (uuid.bytes[6] & std::byte{0x0f}) | std::byte{0x40};
+  uuid.bytes[8] = (uuid.bytes[8] & std::byte{0x3f}) | std::byte{0x80};
+  return uuid.text();
+}
+
+void check_size(std::string_view what, std::string_view text) {
+  if (text.size() <= keys::max_id) return;
+  throw BadRequest("the " + std::string{what} + " of a workflow has " +
+                   std::to_string(text.size()) + " bytes: use at most " +
+                   std::to_string(keys::max_id));
+}
+
+void check_options(const StartOptions& options) {
+  check_size("id", options.id);
+  check_size("idempotency key", options.idempotency_key);
+  if (options.at && options.after.count() != 0) {
+    throw BadRequest("a start has either a time (at) or a pause (after), not both");
+  }
+  if (options.after > base::max_duration) {
+    throw BadRequest("a start cannot be more than a hundred years away");
+  }
+}
+
+}  // namespace
+
+void Core::start(std::string_view type, std::string input, StartOptions options,
+                 Engine::Started started) {
+  begin();
+  if (stopping()) throw Closed("the engine is being drained: it starts nothing");
+  check_options(options);
+  auto call = std::make_shared<StartCall>();
+  call->definition = definition(type);
+  if (call->definition == nullptr) {
+    throw BadRequest("there is no workflow type '" + std::string{type} +
+                     "': define it before starting one");
+  }
+  try {
+    call->definition->check(input);
+  } catch (const std::exception& error) {
+    throw BadRequest("workflow '" + std::string{type} + "' cannot be started with " + input + ": " +
+                     error.what());
+  }
+  call->id = options.id.empty() ? new_id(options_.random) : std::move(options.id);
+  call->partition = partition_of(call->id);
+  Record& record = call->record;
+  record.type = type;
+  record.seed = options_.random();
+  record.created = store_->now();
+  record.starts = options.at.value_or(detail::saturating_add(record.created, options.after));
+  record.deadline = options.deadline;
+  record.idempotency_key = std::move(options.idempotency_key);
+  record.tags = std::move(options.tags);
+  if (call->definition->max > 0) {
+    const std::string key = call->definition->key ? call->definition->key(input) : std::string{};
+    check_size("concurrency key", key);
+    call->places = keys::places(type, key);
+  }
+  record.input = std::move(input);
+  call->started = std::move(started);
+  find_place(*call);
+  try_start(call);
+}
+
+// Reads the places when nothing is known of them, or all seem taken. Throws ConcurrencyLimit.
+void Core::find_place(StartCall& call) {
+  if (call.places.empty()) return;
+  const std::uint32_t max = call.definition->max;
+  for (const bool known : {admission_.knows(call.places), false}) {
+    if (!known) {
+      Txn txn;
+      txn.reads.push_back(Range::prefix(call.places));
+      std::set<std::uint32_t> taken;
+      for (const Entry& entry : store_->apply(txn).reads.front()) {
+        taken.insert(keys::place_of(entry.key));
+      }
+      admission_.refresh(call.places, taken);
+    }
+    if (const std::optional<std::uint32_t> place = admission_.reserve(call.places, max)) {
+      call.place = *place;
+      call.record.admission = keys::place(call.places, *place);
+      return;
+    }
+  }
+  const std::string key = call.definition->key ? call.definition->key(call.record.input) : "";
+  throw ConcurrencyLimit(call.record.type, key, max);
+}
+
+void Core::give_back_place(StartCall& call) {
+  if (!call.places.empty()) admission_.free(call.places, call.place);
+}
+
+void Core::try_start(const std::shared_ptr<StartCall>& call) {
+  call->reign = partitions_->owner(call->partition);
+  const Record& record = call->record;
+  const std::string record_key = keys::record(call->partition, call->id);
+  Txn txn;
+  txn.durability = options_.durability;
+  txn.guards.push_back(Guard::absent(record_key));
+  txn.reads.push_back(Range::key(record_key));
+  txn.writes.push_back(Write::put(record_key, encode(record)));
+  txn.reads.push_back(Range::key(keys::idempotency(record.idempotency_key)));
+  if (!record.idempotency_key.empty()) {
+    txn.guards.push_back(Guard::absent(keys::idempotency(record.idempotency_key)));
+    txn.writes.push_back(Write::put(keys::idempotency(record.idempotency_key), call->id));
+  }
+  if (!call->places.empty()) {
+    txn.guards.push_back(Guard::absent(record.admission));
+    txn.writes.push_back(Write::put(record.admission, call->id));
+    txn.reads.push_back(Range::key(record.admission));
+  }
+  const bool later = record.starts > record.created;
+  const auto add_timer = [&](const OpKey& key, Instant due) {
+    txn.writes.push_back(Write::put(
+        keys::timer({.partition = call->partition, .due = due, .id = call->id, .key = key}), ""));
+  };
+  if (later) add_timer(keys::start_timer, record.starts);
+  if (record.deadline) add_timer(keys::deadline_timer, *record.deadline);
+  if (call->reign) {
+    txn.guards.insert(txn.guards.end(), call->reign->guards.begin(), call->reign->guards.end());
+    if (!later) txn.writes.push_back(Write::put(keys::runnable(call->partition, call->id), ""));
+  } else {
+    txn.writes.push_back(Write::append(
+        keys::inbox(call->partition),
+        encode(
+            Message{.kind = Message::Kind::start, .workflow = call->id, .name = {}, .value = {}})));
+  }
+  begin_commit();
+  store_->apply_then(std::move(txn), [self = shared_from_this(), call](
+                                         const Outcome& outcome, const std::exception_ptr& error) {
+    if (error) {
+      self->give_back_place(*call);
+      call->started(std::nullopt, error);
+    } else {
+      self->judge_start(call, outcome);
+    }
+    self->end_commit();
+  });
+}
+
+void Core::judge_start(const std::shared_ptr<StartCall>& call, const Outcome& outcome) {
+  const Record& record = call->record;
+  if (outcome.committed) {
+    if (!call->places.empty()) admission_.committed(call->places, call->place);
+    const auto timer = [&](const OpKey& key, Instant due) {
+      add_timer(
+          keys::timer({.partition = call->partition, .due = due, .id = call->id, .key = key}));
+    };
+    const bool later = record.starts > record.created;
+    if (call->reign && later) timer(keys::start_timer, record.starts);
+    if (call->reign && record.deadline) timer(keys::deadline_timer, *record.deadline);
+    if (call->reign && !later) {
+      {
+        // Unless a message was quicker, and made it read the record.
+        const base::Mutex::Scoped lock{mutex_};
+        instances_.try_emplace(
+            call->id, std::make_shared<Instance>(*this, call->id, call->partition, call->reign,
+                                                 record, outcome.revision));
+      }
+      call->started(Run{shared_from_this(), call->id}, nullptr);
+      offer(call->id, {Event::Load{}});
+    } else {
+      call->started(Run{shared_from_this(), call->id}, nullptr);
+    }
+    return;
+  }
+  const auto refuse = [&](const std::exception_ptr& error) {
+    give_back_place(*call);
+    call->started(std::nullopt, error);
+  };
+  if (!record.idempotency_key.empty() && !outcome.reads[1].empty()) {
+    give_back_place(*call);
+    call->started(Run{shared_from_this(), outcome.reads[1].front().value}, nullptr);
+  } else if (!outcome.reads[0].empty()) {
+    refuse(std::make_exception_ptr(
+        AlreadyStarted("there is already a workflow '" + call->id + "': use another id")));
+  } else if (++call->tries >= max_tries) {
+    refuse(std::make_exception_ptr(
+        StoreError("workflow '" + call->id + "' was not started: gave up after " +
+                   std::to_string(max_tries) + " conflicting writes; try again later")));
+  } else {
+    // The place was taken meanwhile, or the partition is another engine's by now.
+    const bool place_taken = !call->places.empty() && !outcome.reads[2].empty();
+    post([this, call, place_taken] {
+      try {
+        if (place_taken) {
+          admission_.taken(call->places, call->place);
+          find_place(*call);
+        }
+        try_start(call);
+      } catch (...) {
+        call->started(std::nullopt, std::current_exception());
+      }
+    });
+  }
+}
+
+}  // namespace tenure::flow
