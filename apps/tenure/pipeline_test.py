@@ -368,7 +368,7 @@ run = "mkdir $HERE/alone && sleep 0.02 && rmdir $HERE/alone"
 def pipeline_guardian_killed(space):
     pipeline = Pipeline(space, """
 [task.a]
-run = "echo $PPID >$HERE/pid; test -e $HERE/again || { touch $HERE/again; sleep 1000; }"
+run = "test -e $HERE/again && exit; touch $HERE/again; echo $PPID >$HERE/pid; sleep 1000"
 retry = { max = 1, base = "1ms" }
 """)
     run = pipeline.start("run")
