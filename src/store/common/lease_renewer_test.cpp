@@ -75,7 +75,8 @@ TEST(LeaseRenewer, StopWaitsForCallbacksOfLost) {
                                       called.store(true);
                                       go.wait();
                                       // Long enough for a stop() that does not wait.
-                                      for (int i = 0; i < 10'000; ++i) std::this_thread::yield();
+                                      const std::int64_t end = boot_ns() + 50'000'000;
+                                      while (boot_ns() < end) std::this_thread::yield();
                                       done.store(true);
                                     }};
   registered.count_down();
