@@ -21,6 +21,7 @@
 
 #include "base/duration.hpp"
 #include "process/descriptor.hpp"
+#include "space/stored/grant_wait.hpp"
 #include "tenure/claim.hpp"
 #include "tenure/detail/saturating.hpp"
 #include "tenure/error.hpp"
@@ -82,26 +83,19 @@ class WaitingLine {
   }
 
   [[nodiscard]] std::optional<std::string> describe_now() const {
-    std::vector<TicketInfo> tickets;
-    const auto mine = [&tickets, this] {
-      return std::ranges::find(tickets, owner_,
-                               [](const TicketInfo& info) { return info.ticket.owner; });
-    };
+    // Not all of the space, every second.
+    const std::vector<TicketInfo> tickets = stored::stored_space(in_.space).inspect_waits(owner_);
+    const auto mine = std::ranges::find(tickets, owner_,
+                                        [](const TicketInfo& info) { return info.ticket.owner; });
+    if (mine == tickets.end() || mine->granted) return std::nullopt;
     std::string paths;
     for (const Path& path : options_.paths) paths += (paths.empty() ? "" : " ") + path.text();
-    for (const Path& path : options_.paths) {
-      tickets = in_.space.inspect(path);
-      const auto found = mine();
-      if (found == tickets.end() || found->granted) return std::nullopt;
-      const auto blocks = [&found](const TicketInfo& info) {
-        return std::ranges::find(found->blocked_by, info.ticket.number) != found->blocked_by.end();
-      };
-      const auto blocker = std::ranges::find_if(tickets, blocks);
-      if (blocker == tickets.end()) continue;  // It is on another of the paths.
-      return fmt::format("waiting for {}: {}; position {}", paths, describe(*blocker),
-                         found->position);
-    }
-    return fmt::format("waiting for {}", paths);
+    const auto blocker = std::ranges::find_if(tickets, [&mine](const TicketInfo& info) {
+      return std::ranges::find(mine->blocked_by, info.ticket.number) != mine->blocked_by.end();
+    });
+    if (blocker == tickets.end()) return fmt::format("waiting for {}", paths);
+    return fmt::format("waiting for {}: {}; position {}", paths, describe(*blocker),
+                       mine->position);
   }
 
   [[nodiscard]] std::string describe(const TicketInfo& blocker) const {

@@ -44,6 +44,10 @@ int main(int argc, char** argv) {
       Question{.name = "groups",
                .text = "does a lock cost more when others hold 10,000 groups instead of one?",
                .ask = &on_disk<ask_groups>},
+      Question{
+          .name = "owners",
+          .text = "does a request with an owner that must wait cost more beside 50,000 others?",
+          .ask = &on_disk<ask_owners>},
       Question{.name = "death",
                .text = "from the SIGKILL of a holder to the next grant",
                .ask = &on_disk<ask_death>},

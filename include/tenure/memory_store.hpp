@@ -40,6 +40,11 @@ class MemoryStore final : public Store {
     real,          // Runs by itself, near wall time.
     virtual_time,  // Stays at virtual_start until advance().
   };
+  enum class Order : std::uint8_t {
+    one,      // A revision is larger than all before it.
+    by_root,  // Only than those of the same root (the first segment of a path): what a store may
+              // do at most, to test that nothing relies on more. "memory:by-root" as a URL.
+  };
   enum class Fault : std::uint8_t {
     before,  // The apply fails, and nothing was written.
     after,   // The apply is made, but its caller gets StoreError::unknown().
@@ -48,7 +53,7 @@ class MemoryStore final : public Store {
       std::chrono::sys_days{std::chrono::year{2000} / std::chrono::January / 1}};
   static constexpr std::size_t remembered_changes = 4096;
 
-  explicit MemoryStore(Clock clock = Clock::real);
+  explicit MemoryStore(Clock clock = Clock::real, Order order = Order::one);
   MemoryStore(const MemoryStore&) = delete;
   MemoryStore& operator=(const MemoryStore&) = delete;
   // Makes what was posted, and waits for a running notice, unless that notice destroys the store.

@@ -69,13 +69,14 @@ class AnySpace : public ::testing::TestWithParam<std::string_view> {
     if (kind == "etcd") return kit::Etcd::instance().url(kit::new_prefix());
     if (kind == "sqlite")
       return "sqlite:" + (directory_ / (std::to_string(++files_) + ".db")).string();
+    if (kind == "roots") return "memory:by-root";
     return kind + ":";
   }
   [[nodiscard]] Space open_new() { return open(new_url()); }
   [[nodiscard]] bool is_local() const { return GetParam() == "local"; }
   // So many rounds in memory; fewer where each is a file, a schema or a prefix.
   [[nodiscard]] int rounds(int many) const {
-    return is_local() || GetParam() == "memory" ? many : many / 20;
+    return is_local() || GetParam() == "memory" || GetParam() == "roots" ? many : many / 20;
   }
 
  private:
@@ -87,7 +88,7 @@ class AnySpace : public ::testing::TestWithParam<std::string_view> {
 inline std::vector<std::string_view> all_spaces() {
   const char* const chosen = std::getenv("TENURE_TEST_SPACES");  // NOLINT(concurrency-mt-unsafe)
   if (chosen != nullptr) return {chosen};
-  return {"local", "memory", "sqlite"};
+  return {"local", "memory", "roots", "sqlite"};
 }
 inline std::vector<std::string_view> server_spaces() {
   std::vector<std::string_view> spaces = all_spaces();

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::string_view known =
     "'memory:', 'sqlite:PATH', 'postgres://HOST/DATABASE' or 'etcd://HOST:PORT,…/PREFIX'";
+constexpr std::string_view memory_by_root = "memory:by-root";
 constexpr std::string_view sqlite_scheme = "sqlite:";
 
 std::shared_ptr<Store> open_etcd(std::string_view url) {
@@ -72,12 +73,15 @@ std::string shown_url(std::string_view url) {
 }
 
 bool is_store(std::string_view url) noexcept {
-  return url == "memory:" || url.starts_with(sqlite_scheme) || postgres::is_postgres_url(url) ||
-         etcd::is_address(url);
+  return url == "memory:" || url == memory_by_root || url.starts_with(sqlite_scheme) ||
+         postgres::is_postgres_url(url) || etcd::is_address(url);
 }
 
 std::shared_ptr<Store> store(std::string_view url) {
   if (url == "memory:") return std::make_shared<MemoryStore>();
+  if (url == memory_by_root) {
+    return std::make_shared<MemoryStore>(MemoryStore::Clock::real, MemoryStore::Order::by_root);
+  }
   if (url.starts_with(sqlite_scheme)) {
     return sqlite::open_sqlite(url.substr(sqlite_scheme.size()));
   }

@@ -8,7 +8,7 @@
 //   \x03       sessions               every store: sessions; session_prefix in tenure/store.hpp
 //   \x04       void_connections       src/store/postgres: connections whose writes are void
 //   \x05       request_ids            src/space/stored: tickets by the id that their caller chose
-//   \x06       owner_tickets          nobody yet: for an index of tickets by owner
+//   \x06       owner_tickets          src/space/stored: tickets by their owner
 //   \x07-\x0f                         free
 //   \x10s      flow_slots             src/flow: values that many processes change
 //   \x11       flow_workflows         src/flow: workflows, their logs, timers, messages, places

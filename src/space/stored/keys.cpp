@@ -32,6 +32,16 @@ std::string line(const Path& path, const Mode& mode, bool limited) {
   return here(path, mode.name()) + (limited ? '\1' : '\0');
 }
 
+// Stores limit the size of keys.
+constexpr std::size_t max_owner_segment = 32;
+Path cut(const Path& id) {
+  Path out;
+  for (const std::string_view segment : id.segments()) {
+    out.append(segment.substr(0, max_owner_segment));
+  }
+  return out;
+}
+
 // As `place` writes a segment: a \1, and its length as Path has it. Takes it off the front.
 std::optional<std::string_view> take_segment(std::string_view& text) noexcept {
   if (!text.starts_with('\1') || text.size() < 2) return std::nullopt;
@@ -129,6 +139,12 @@ std::optional<RowKey> parse_key(std::string_view key) {
   // One spelling only: two keys would be two tickets with the same claim and number.
   if (row_key(parsed.claim, number) != key) return std::nullopt;
   return parsed;
+}
+
+std::string owner_line(const Owner& owner) { return here(reserved::owner_tickets, cut(owner.id)); }
+
+std::string below_owner(const Owner& owner) {
+  return below(reserved::owner_tickets, cut(owner.id));
 }
 
 std::string row_key(const Claim& claim, Token number) {

@@ -55,6 +55,12 @@ struct RowKey {
 // Nothing: no ticket has such a key.
 [[nodiscard]] std::optional<RowKey> parse_key(std::string_view key);
 
+// All tickets with an owner, by owner: \x06 owner \0 stamp, with the ticket's first claim as the
+// value; the owner is written as a path is. Long segments are cut, so the entries of other owners
+// may be among those of one. What all entries of an owner begin with, and all of its descendants:
+[[nodiscard]] std::string owner_line(const Owner& owner);
+[[nodiscard]] std::string below_owner(const Owner& owner);
+
 // An entry's key, and the number in it.
 [[nodiscard]] std::string row_key(const Claim& claim, Token number);
 [[nodiscard]] Token number_in(std::string_view key) noexcept;

@@ -309,19 +309,18 @@ std::string request_key(std::string_view anchor, std::uint64_t id) {
   return key.append(anchor).append(stamp(Revision{id}));
 }
 
-std::string request_text(const Row& row) {
+std::string first_claim_text(const Row& row) {
   std::string out;
   append_claim(out, row.claims.front());
   return out;
 }
 
-Claim first_claim_in(const Entry& request) {
+Claim first_claim_in(const Entry& entry) {
   try {
-    return parse_claim(parse_json(request.value));
+    return parse_claim(parse_json(entry.value));
   } catch (const std::exception& error) {
-    throw StoreError("the entry of request id " + std::to_string(stamp_of(request.key).value) +
-                     " was not written by Tenure (" + error.what() +
-                     "): find the program that writes to this store");
+    throw StoreError("the entry '" + Path::of(entry.key).text() + "' was not written by Tenure (" +
+                     error.what() + "): find the program that writes to this store");
   }
 }
 

@@ -75,6 +75,9 @@ struct Seen {
   Entry entry;  // Of the whole ticket.
   Row row;
   Token number;
+  // Where the entry that led here is not that of the whole ticket: of the read in which both were
+  // as they are here.
+  Revision at{};
 };
 
 // Exactly one of them. Bytes that are not UTF-8 are read as %XX.
@@ -100,12 +103,13 @@ struct RowFault {
 // Adds the end of what keeps the ticket alive to a watch.
 void watch_anchor(const Row& row, WatchFor& what);
 
-// The entry that is made with the ticket of a request id, and removed with it. Its value is the
-// ticket's first claim; the revision that created it is the ticket's number.
+// The entry that is made with the ticket of a request id, and removed with it. The revision that
+// created it is the ticket's number.
 [[nodiscard]] std::string request_key(std::string_view anchor, std::uint64_t id);
-[[nodiscard]] std::string request_text(const Row& row);
+// The value of that entry, and of the one by owner (keys.hpp): where the whole ticket is.
+[[nodiscard]] std::string first_claim_text(const Row& row);
 // Throws StoreError for an entry that no ticket has.
-[[nodiscard]] Claim first_claim_in(const Entry& request);
+[[nodiscard]] Claim first_claim_in(const Entry& entry);
 
 // What a session's entry tells.
 struct SessionRow {

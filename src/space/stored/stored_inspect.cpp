@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "space/stored/reachable.hpp"
 #include "space/stored/stored_space.hpp"
 #include "tenure/detail/saturating.hpp"
 #include "tenure/error.hpp"
@@ -56,11 +57,8 @@ void StoredSpace::remove_dead(Snapshot& all) {
   });
 }
 
-std::vector<TicketInfo> StoredSpace::inspect(const Path& path) {
-  const Stay stay{*this};
-  check_open();
-  Snapshot all = snapshot();
-  remove_dead(all);
+// All of a snapshot, and what the rule says of them.
+std::vector<TicketInfo> StoredSpace::describe(const Snapshot& all) {
   std::map<std::string, SessionRow> sessions;
   for (const Entry& entry : all.sessions) {
     sessions.emplace(entry.key.substr(session_prefix.size()), parse_session(entry));
@@ -94,11 +92,49 @@ std::vector<TicketInfo> StoredSpace::inspect(const Path& path) {
     infos[i].position = positions[i].position;
     infos[i].blocked_by = positions[i].blocked_by;
   }
+  return infos;
+}
+
+std::vector<TicketInfo> StoredSpace::inspect(const Path& path) {
+  const Stay stay{*this};
+  check_open();
+  Snapshot all = snapshot();
+  remove_dead(all);
+  std::vector<TicketInfo> infos = describe(all);
   std::erase_if(infos, [&path](const TicketInfo& info) {
     return std::ranges::none_of(info.ticket.claims, [&path](const Claim& claim) {
       return claim.path.covers(path) || path.covers(claim.path);
     });
   });
+  return infos;
+}
+
+// What its tickets wait for, and what that waits for: the second tells whether the first holds.
+std::vector<TicketInfo> StoredSpace::inspect_waits(const Owner& owner) {
+  const Stay stay{*this};
+  check_open();
+  Reachable reachable{*store_};
+  reachable.add_family(owner);
+  const std::vector<Token> own = reachable.of(owner);
+  reachable.add_conflicts(own);
+  std::vector<Token> found;
+  for (const auto& [number, seen] : reachable.tickets()) found.push_back(number);
+  reachable.add_conflicts(found);
+  Snapshot all;
+  std::set<std::string> sessions;
+  for (const auto& [number, seen] : reachable.tickets()) {
+    all.tickets.push_back(seen);
+    sessions.insert(std::string{session_prefix} + seen.row.session);
+  }
+  remove_dead(all);
+  all.sessions = tickets().read_keys(sessions);
+  std::vector<TicketInfo> infos = describe(all);
+  std::set<Token> told{own.begin(), own.end()};
+  for (const TicketInfo& info : infos) {
+    if (info.ticket.owner == owner) told.insert(info.blocked_by.begin(), info.blocked_by.end());
+  }
+  std::erase_if(infos,
+                [&told](const TicketInfo& info) { return !told.contains(info.ticket.number); });
   return infos;
 }
 

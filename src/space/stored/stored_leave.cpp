@@ -1,6 +1,7 @@
 // How tickets of this process leave: released, dropped, cancelled, or with the space.
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <thread>
 #include <typeinfo>
 #include <utility>
@@ -351,11 +352,12 @@ void StoredSpace::remove_all(std::span<const RecordRef> records) noexcept {
   };
   Txn step;
   for (const RecordRef& record : sorted) {
-    const std::size_t more = record->row.claims.size() + (record->row.id.has_value() ? 1 : 0);
-    if (!step.writes.empty() && step.writes.size() + more > max_removals) {
+    Txn one;
+    Tickets::add_removal(record->row, record->number, one);
+    if (!step.writes.empty() && step.writes.size() + one.writes.size() > max_removals) {
       remove(std::exchange(step, {}));
     }
-    Tickets::add_removal(record->row, record->number, step);
+    std::ranges::move(one.writes, std::back_inserter(step.writes));
     anchored = anchored || record->row.anchored();
   }
   if (!step.writes.empty()) remove(std::move(step));

@@ -2,15 +2,21 @@
 #include "space/stored/stored_space.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <iterator>
+#include <thread>
 #include <utility>
 
+#include "space/stored/reachable.hpp"
 #include "tenure/error.hpp"
 #include "tenure/rule.hpp"
 
 namespace tenure::stored {
 namespace {
+
+// How long a request lets others of a deadlock give way.
+constexpr std::chrono::milliseconds max_deference{256};
 
 [[noreturn]] void throw_evicted() {
   throw Evicted("an operator evicted this request while it waited");
@@ -254,8 +260,8 @@ StoredSpace::Try StoredSpace::try_append(Record& record, Look::Extent& extent) {
   if (!tickets().agree_on_limits(record.row, txn)) return Try::again;
   Tickets::Append append{record.row, hints_, extent};
   const Look& before = append.look();
-  const Outcome now = tickets().read_all(before);
-  const Look::Found found = before.found(now.reads);
+  Tickets::Quiet now = tickets().read_all(before, max_operations - txn.guards.size() - 2);
+  const Look::Found& found = now.found;
   hints_.learn(found.unseen);
   if (found.blocked()) {
     std::vector<WatchFor> unused;
@@ -269,13 +275,7 @@ StoredSpace::Try StoredSpace::try_append(Record& record, Look::Extent& extent) {
     if (found.own_only) extent = Look::Extent::all;
     return Try::again;
   }
-  if (before.ranges().size() + txn.guards.size() < max_operations) {
-    for (const Range& range : before.ranges()) {
-      txn.guards.push_back(Guard::quiet(range, now.revision));
-    }
-  } else {  // Too many for one apply: then nothing at all may have come in between.
-    txn.guards.push_back(Guard::quiet(rows_range(), now.revision));
-  }
+  std::ranges::move(now.guards, std::back_inserter(txn.guards));
   append.add_to(txn);
   try {
     const Outcome outcome = store_->apply(txn);
@@ -338,33 +338,61 @@ void StoredSpace::start_own_deadline(Record& record) {
   }
 }
 
-// Only the youngest of a circle can have closed it, so later tickets are not looked at.
-void StoredSpace::refuse_deadlock(const Row& /*row*/, Token number) {
+// Whoever was appended last sees the whole circle, and should give way. Others may see it too, if
+// they look late: who finds a larger number in it lets that one go first, and looks again. That is
+// no proof, since numbers of different roots cannot be compared. So who still sees the circle after
+// a while removes itself, while all others of it stand: one does.
+void StoredSpace::refuse_deadlock(const Row& row, Token number) {
+  std::chrono::milliseconds patience{1};
   for (;;) {
-    Snapshot all = snapshot();
-    remove_overdue(all);
-    std::vector<Ticket> earlier;
-    for (const Seen& seen : all.tickets) {
-      if (seen.number > number) continue;
-      earlier.push_back(
-          {.number = seen.number, .claims = seen.row.claims, .owner = seen.row.owner});
+    const std::vector<Entry> others = tickets().others_of_owner(row, number);
+    if (others.empty()) return;
+    Reachable reachable{*store_};
+    reachable.add_entries(others);
+    if (reachable.remove_dangling()) continue;
+    reachable.add_all_from(number, row);
+    std::vector<Ticket> live;
+    Txn txn;
+    for (const auto& [token, seen] : reachable.tickets()) {
+      if (tickets().overdue(seen.row) && tickets().remove(seen)) continue;
+      live.push_back({.number = token, .claims = seen.row.claims, .owner = seen.row.owner});
+      txn.guards.push_back(Guard::present(seen.entry.key));
     }
-    const std::vector<Wait> cycle = find_cycle(earlier, number);
+    const std::vector<Wait> cycle = find_cycle(live, number);
     if (cycle.empty()) return;
-    bool removed = false;
-    for (const Seen& seen : all.tickets) {
-      const bool in_cycle = std::ranges::any_of(cycle, [&seen](const Wait& wait) {
-        return wait.waiting == seen.number || wait.blocker == seen.number;
-      });
-      if (in_cycle && !tickets().alive(seen.row)) {
-        tickets().remove_dead(seen);
-        removed = true;
-      }
+    const auto is_later = [number](const Wait& wait) { return wait.waiting > number; };
+    if (patience <= max_deference && std::ranges::any_of(cycle, is_later)) {
+      std::this_thread::sleep_for(patience);
+      patience *= 2;
+      continue;
     }
-    if (removed) continue;
-    throw Deadlock("deadlock: " + describe_cycle(cycle, earlier) +
+    if (!guard_cycle(cycle, reachable.tickets(), txn)) continue;
+    Tickets::add_removal(row, number, txn);
+    if (!store_->apply(txn).committed) continue;
+    throw Deadlock("deadlock: " + describe_cycle(cycle, live) +
                    "; release the held lock first, or claim both paths in one request");
   }
+}
+
+// False: a ticket of the circle was dead, and is gone. All that was looked at is guarded, or else
+// what fits: with limits, others than those of the circle may be part of the deadlock.
+bool StoredSpace::guard_cycle(std::span<const Wait> cycle, const std::map<Token, Seen>& live,
+                              Txn& txn) {
+  bool stands = true;
+  std::vector<Guard> of_cycle;
+  for (const auto& [token, seen] : live) {
+    const bool in_cycle = std::ranges::any_of(cycle, [token](const Wait& wait) {
+      return wait.waiting == token || wait.blocker == token;
+    });
+    if (!in_cycle) continue;
+    of_cycle.push_back(Guard::present(seen.entry.key));
+    if (tickets().alive(seen.row)) continue;
+    tickets().remove_dead(seen);
+    stands = false;
+  }
+  if (txn.guards.size() > max_operations) txn.guards = std::move(of_cycle);
+  if (txn.guards.size() > max_operations) txn.guards.resize(max_operations);
+  return stands;
 }
 
 }  // namespace tenure::stored

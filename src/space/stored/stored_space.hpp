@@ -66,6 +66,7 @@
 #include "space/stored/tickets.hpp"
 #include "space/stored/timers.hpp"
 #include "tenure/detail/backend.hpp"
+#include "tenure/rule.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::stored {
@@ -139,8 +140,11 @@ class StoredSpace final : public detail::Backend {
   // caller knows what its append found, at the revision that is the ticket's number. A wait that is
   // cancelled, or ends with the space, leaves the ticket as it is.
   bool attach(Row row, Token number, std::optional<Look::Found> found, detail::Waiter& waiter);
-  // Throws Deadlock if the wait of this ticket, which was just appended, closes a circle. Only an
-  // owner that has other tickets can be in one.
+  // The tickets of an owner and those that they wait for, as they were during the call. The rest of
+  // the space is not read, so only `granted` and, of the owner's own, `blocked_by` and `position`
+  // are those of the whole.
+  [[nodiscard]] std::vector<TicketInfo> inspect_waits(const Owner& owner);
+  // Removes this ticket, which was just appended, and throws Deadlock if its wait closes a circle.
   void refuse_deadlock(const Row& row, Token number);
 
  private:
@@ -173,6 +177,7 @@ class StoredSpace final : public detail::Backend {
   bool clear_away_any(const Look::Found& found, std::span<const Claim> claims, Token number,
                       std::vector<WatchFor>& otherwise);
   void start_own_deadline(Record& record);
+  bool guard_cycle(std::span<const Wait> cycle, const std::map<Token, Seen>& live, Txn& txn);
   // Removes the ticket, now or as soon as the store can be written, and leaves.
   enum class Try : std::uint8_t { appended, taken, again };
   [[nodiscard]] Try try_append(Record& record, Look::Extent& extent);
@@ -208,6 +213,7 @@ class StoredSpace final : public detail::Backend {
     std::vector<Entry> sessions;
   };
   [[nodiscard]] Snapshot snapshot();
+  [[nodiscard]] static std::vector<TicketInfo> describe(const Snapshot& all);
   void remove_dead(Snapshot& all);
   void remove_overdue(Snapshot& all);
   [[nodiscard]] static std::vector<Guard> waits(const Snapshot& all, const Seen& ticket);

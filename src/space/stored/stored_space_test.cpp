@@ -21,8 +21,9 @@ namespace tenure::stored {
 namespace {
 
 // Goal: whatever is asked in whatever order, what a space in a store does is what the rule says.
-void play(const std::vector<std::uint8_t>& script, std::size_t& grants, std::size_t& waits) {
-  const auto store = std::make_shared<MemoryStore>(MemoryStore::Clock::virtual_time);
+void play(const std::vector<std::uint8_t>& script, std::size_t& grants, std::size_t& waits,
+          MemoryStore::Order order = MemoryStore::Order::one) {
+  const auto store = std::make_shared<MemoryStore>(MemoryStore::Clock::virtual_time, order);
   constexpr std::size_t crowd_size = 3;  // Nothing is forgotten, so more would only take time.
   Rehearsal rehearsal{new StoredSpace{store, {}}, [&store] { store->settle(); }, crowd_size};
   rehearsal.play(script);
@@ -45,6 +46,28 @@ TEST(StoredSpace, ObeysTheRuleOnLongScripts) {
     std::vector<std::uint8_t> script(2000);
     for (auto& byte : script) byte = static_cast<std::uint8_t>(random());
     ASSERT_NO_THROW(play(script, grants, waits));
+  }
+  EXPECT_GT(grants, 3'000U);
+  EXPECT_GT(waits, 1'500U);
+}
+
+// The same where revisions of different roots have nothing to do with each other.
+RC_GTEST_PROP(StoredSpace, ObeysTheRuleWithAnOrderPerRoot,
+              (const std::vector<std::uint8_t>& script)) {
+  std::size_t grants = 0;
+  std::size_t waits = 0;
+  play(script, grants, waits, MemoryStore::Order::by_root);
+}
+
+TEST(StoredSpace, ObeysTheRuleOnLongScriptsWithAnOrderPerRoot) {
+  std::size_t grants = 0;
+  std::size_t waits = 0;
+  for (unsigned seed = 0; seed < 80; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random{seed};
+    std::vector<std::uint8_t> script(2000);
+    for (auto& byte : script) byte = static_cast<std::uint8_t>(random());
+    ASSERT_NO_THROW(play(script, grants, waits, MemoryStore::Order::by_root));
   }
   EXPECT_GT(grants, 3'000U);
   EXPECT_GT(waits, 1'500U);

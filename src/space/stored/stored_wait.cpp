@@ -62,7 +62,8 @@ bool StoredSpace::clear_away_any(const Look::Found& found, std::span<const Claim
 }
 
 // True: it is gone, or was dead or overdue and is gone now. False: what to watch until it is. The
-// watch of an anchor key begins where that was seen, the others where the look was.
+// watch of what is not in the look, an anchor key or the entry of another claim, begins where that
+// was seen; the others begin where the look was.
 bool StoredSpace::clear_away(const Entry& blocker, std::vector<WatchFor>& otherwise) {
   std::optional<Seen> seen = tickets().resolve(blocker);
   if (!seen.has_value()) return true;
@@ -91,7 +92,10 @@ bool StoredSpace::clear_away(const Entry& blocker, std::vector<WatchFor>& otherw
     return true;
   }
   watch.ranges.push_back(Range::key(blocker.key));
-  if (seen->entry.key != blocker.key) watch.ranges.push_back(Range::key(seen->entry.key));
+  if (seen->entry.key != blocker.key) {  // Of another root, perhaps.
+    watch.ranges.push_back(Range::key(seen->entry.key));
+    watch.after = seen->at;
+  }
   if (row.anchored()) {
     otherwise.push_back(std::move(watch));
     otherwise.push_back(std::move(anchor));

@@ -13,6 +13,7 @@ std::optional<Seen> Tickets::resolve(const Entry& entry) const {
   Parsed parsed = parse_row(entry);
   const Token number = number_in(entry.key);
   Entry whole = entry;
+  Revision at;
   if (parsed.pointer.has_value()) {
     Txn read;
     read.reads.push_back(Range::key(row_key(parsed.pointer->first, number)));
@@ -22,12 +23,13 @@ std::optional<Seen> Tickets::resolve(const Entry& entry) const {
     if (now.empty() || now.front().changed != entry.changed) return std::nullopt;  // Look again.
     if (outcome.reads.front().empty()) refuse_row(entry, {.why = "its ticket is missing"});
     whole = outcome.reads.front().front();
+    at = outcome.revision;
     parsed = parse_row(whole);
   }
   if (!parsed.row.has_value()) refuse_row(entry, {.why = "its ticket is missing"});
   if (!claims_key(*parsed.row, number, entry.key))
     refuse_row(entry, {.why = "its ticket has no such claim"});
-  return Seen{.entry = std::move(whole), .row = *std::move(parsed.row), .number = number};
+  return Seen{.entry = std::move(whole), .row = *std::move(parsed.row), .number = number, .at = at};
 }
 
 std::optional<Seen> Tickets::find(Token number, const Path& path) const {
@@ -58,21 +60,24 @@ bool Tickets::overdue(const Row& row) const {
   return row.deadline.has_value() && store_->now() >= *row.deadline;
 }
 
-std::set<std::string> Tickets::missing(const std::set<std::string>& keys) const {
-  std::set<std::string> missing;
+std::vector<Entry> Tickets::read_keys(const std::set<std::string>& keys) const {
+  std::vector<Entry> found;
   for (auto next = keys.begin(); next != keys.end();) {
     Txn read;
-    const auto first = next;
     for (; next != keys.end() && read.reads.size() < max_operations; ++next) {
       read.reads.push_back(Range::key(*next));
     }
-    const Outcome outcome = store_->apply(read);
-    auto key = first;
-    for (const std::vector<Entry>& found : outcome.reads) {
-      if (found.empty()) missing.insert(*key);
-      ++key;
+    Outcome outcome = store_->apply(read);
+    for (std::vector<Entry>& entries : outcome.reads) {
+      std::ranges::move(entries, std::back_inserter(found));
     }
   }
+  return found;
+}
+
+std::set<std::string> Tickets::missing(const std::set<std::string>& keys) const {
+  std::set<std::string> missing = keys;
+  for (const Entry& entry : read_keys(keys)) missing.erase(entry.key);
   return missing;
 }
 

@@ -11,6 +11,13 @@
 #include "tenure/error.hpp"
 
 namespace tenure::stored {
+namespace {
+
+std::string owner_key(const Row& row, Token number) {
+  return owner_line(row.owner) + stamp(Revision{number.value});
+}
+
+}  // namespace
 
 Regions Hints::seen() const noexcept {
   return {.shared = shared_.load(std::memory_order_relaxed),
@@ -34,10 +41,13 @@ void Tickets::Append::add_to(Txn& txn) {
   if (row_.id.has_value()) {
     std::string key = request_key(row_.anchor, *row_.id);
     txn.guards.push_back(Guard::absent(key));
-    txn.writes.push_back(Write::put(std::move(key), request_text(row_)));
+    txn.writes.push_back(Write::put(std::move(key), first_claim_text(row_)));
   }
   for (std::size_t i = 0; i < row_.claims.size(); ++i) {
     txn.writes.push_back(Write::append(line_of(row_.claims[i]), claim_text(row_, i)));
+  }
+  if (!row_.owner.anonymous()) {
+    txn.writes.push_back(Write::append(owner_line(row_.owner), first_claim_text(row_)));
   }
   const std::size_t used = txn.writes.size() + txn.reads.size();
   std::vector<Range> reads = look_.next(0, max_operations - std::min(used, max_operations));
@@ -61,6 +71,7 @@ Tickets::Appended Tickets::Append::judge(const Outcome& outcome) const {
 void Tickets::add_removal(const Row& row, Token number, Txn& txn) {
   for (const Claim& claim : row.claims) txn.writes.push_back(Write::remove(row_key(claim, number)));
   if (row.id.has_value()) txn.writes.push_back(Write::remove(request_key(row.anchor, *row.id)));
+  if (!row.owner.anonymous()) txn.writes.push_back(Write::remove(owner_key(row, number)));
 }
 
 Guard Tickets::held(const Row& row, Token number) {
@@ -79,7 +90,10 @@ Row Tickets::add_downgrade(const Seen& ticket, std::span<const Claim> claims, Tx
     txn.writes.push_back(Write::put(row_key(row.claims[i], row.number), claim_text(row, i)));
   }
   if (row.id.has_value()) {
-    txn.writes.push_back(Write::put(request_key(row.anchor, *row.id), request_text(row)));
+    txn.writes.push_back(Write::put(request_key(row.anchor, *row.id), first_claim_text(row)));
+  }
+  if (!row.owner.anonymous()) {
+    txn.writes.push_back(Write::put(owner_key(row, row.number), first_claim_text(row)));
   }
   return row;
 }
@@ -122,17 +136,29 @@ Tickets::View Tickets::look_back(const Row& row, Token number) const {
   }
 }
 
-Outcome Tickets::read_all(const Look& look) const {
-  Outcome all;
-  while (all.reads.size() < look.ranges().size()) {
+// A revision is compared with ranges of the apply that it is of, and with no others: they may be of
+// other roots.
+Tickets::Quiet Tickets::read_all(const Look& look, std::size_t most) const {
+  Quiet quiet;
+  std::vector<std::vector<Entry>> reads;
+  const bool one_by_one = look.ranges().size() <= most;
+  while (reads.size() < look.ranges().size()) {
     Txn txn;
-    txn.reads = look.next(all.reads.size(), max_operations);
+    txn.reads = look.next(reads.size(), max_operations);
     for (Range& range : txn.reads) range.before = {};
+    // Always true: it makes the revision one of all roots.
+    if (!one_by_one && reads.empty()) txn.guards.push_back(Guard::quiet(rows_range(), this_apply));
     Outcome step = store_->apply(txn);
-    if (all.reads.empty()) all.revision = step.revision;
-    std::ranges::move(step.reads, std::back_inserter(all.reads));
+    if (!one_by_one && reads.empty()) {
+      quiet.guards.push_back(Guard::quiet(rows_range(), step.revision));
+    }
+    for (std::size_t i = 0; one_by_one && i < step.reads.size(); ++i) {
+      quiet.guards.push_back(Guard::quiet(look.ranges()[reads.size() + i], step.revision));
+    }
+    std::ranges::move(step.reads, std::back_inserter(reads));
   }
-  return all;
+  quiet.found = look.found(reads);
+  return quiet;
 }
 
 // ---- An append whose answer was lost ----
@@ -200,6 +226,22 @@ std::optional<Seen> Tickets::find_request(const Row& row) const {
     }
     return Seen{.entry = std::move(entry), .row = *std::move(whole), .number = number};
   }
+}
+
+std::vector<Entry> Tickets::others_of_owner(const Row& row, Token number) const {
+  Txn read;
+  for (std::size_t depth = 1; depth <= row.owner.id.depth(); ++depth) {
+    const Owner owner{row.owner.id.prefix(depth)};
+    read.reads.push_back(Range::prefix(owner_line(owner)).first(2));
+  }
+  Outcome outcome = store_->apply(read);
+  std::vector<Entry> others;
+  for (std::vector<Entry>& entries : outcome.reads) {
+    for (Entry& entry : entries) {
+      if (number_in(entry.key) != number) others.push_back(std::move(entry));
+    }
+  }
+  return others;
 }
 
 // What is written is that entry and a deadline, never a row that was read before: a downgrade or an

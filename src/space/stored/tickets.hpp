@@ -119,8 +119,13 @@ class Tickets {
   };
   // Unless the ticket or its anchor is gone, it is blocked or free.
   [[nodiscard]] View look_back(const Row& row, Token number) const;
-  // What is there for a ticket that is not. The revision is that of the first step.
-  [[nodiscard]] Outcome read_all(const Look& look) const;
+  // What is there for a ticket that is not, and the guards that nothing has come since: of each
+  // range, or of all tickets where those would be more than `most`.
+  struct Quiet {
+    Look::Found found;
+    std::vector<Guard> guards;
+  };
+  [[nodiscard]] Quiet read_all(const Look& look, std::size_t most) const;
   // The entry of an append whose answer was lost: the caller knows its session, its number among
   // the requests of that and its id, if it has one.
   [[nodiscard]] std::optional<Entry> find_appended(const Row& row) const;
@@ -129,6 +134,10 @@ class Tickets {
   // The ticket that was appended with the row's request id. Throws BadRequest where that asks for
   // something else.
   [[nodiscard]] std::optional<Seen> find_request(const Row& row) const;
+  // Entries of other tickets of the ticket's owner, and of its ancestors: a few of each. Without
+  // any the ticket is in no deadlock, since the last append of one is that of an owner which has
+  // something that others wait for.
+  [[nodiscard]] std::vector<Entry> others_of_owner(const Row& row, Token number) const;
   // False: the entry has changed, look again. `written`: by which revision the entry is as it is.
   bool start_deadline(const Entry& entry, std::optional<Instant>& deadline,
                       Revision& written) const;
@@ -142,6 +151,7 @@ class Tickets {
   [[nodiscard]] std::optional<Seen> find(Token number, const Path& path) const;
   [[nodiscard]] bool alive(const Row& row) const;
   [[nodiscard]] bool overdue(const Row& row) const;
+  [[nodiscard]] std::vector<Entry> read_keys(const std::set<std::string>& keys) const;
   // Which of these keys are not there.
   [[nodiscard]] std::set<std::string> missing(const std::set<std::string>& keys) const;
   // Guarded on the entry as it was seen: a renewal, or another who removed it first, wins.

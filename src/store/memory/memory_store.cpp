@@ -44,8 +44,8 @@ class MemoryStore::OneSession final : public Session {
   std::shared_ptr<State::Life> life_;
 };
 
-MemoryStore::MemoryStore(Clock clock)
-    : state_(std::make_shared<State>(clock)),
+MemoryStore::MemoryStore(Clock clock, Order order)
+    : state_(std::make_shared<State>(clock, order)),
       durable_queue_(
           stores::PostQueue::of([state = state_](const Txn& txn) { return state->apply(txn); })) {}
 MemoryStore::~MemoryStore() {

@@ -21,11 +21,12 @@ thread_local const void* rings_for = nullptr;
 
 }  // namespace
 
-MemoryStore::State::State(Clock clock)
+MemoryStore::State::State(Clock clock, Order order)
     : clock_(clock),
       base_(clock == Clock::virtual_time
                 ? virtual_start
-                : Instant{std::chrono::system_clock::now()} - base::boot_time()) {}
+                : Instant{std::chrono::system_clock::now()} - base::boot_time()),
+      table_(remembered_changes, order) {}
 
 // --- applies
 
@@ -39,9 +40,9 @@ void MemoryStore::State::run_hook(const Txn& txn) {
 }
 
 Outcome MemoryStore::State::write(const Txn& txn) {
-  const Revision before = table_.revision();
+  const std::uint64_t before = table_.applies();
   Outcome outcome = table_.apply(txn);
-  if (outcome.revision != before) collect(before);
+  if (table_.applies() != before) collect(before);
   return outcome;
 }
 
@@ -114,19 +115,19 @@ void MemoryStore::State::post(Txn txn, const Posted& done) noexcept {
 
 // --- watches
 
-bool MemoryStore::State::is_due(const WatchFor& what, Revision after) const {
+bool MemoryStore::State::is_due(const WatchFor& what, std::uint64_t applies) const {
   return std::ranges::any_of(what.ranges,
                              [&](const Range& range) TENURE_REQUIRES(mutex_) {
-                               return table_.changed_since(range, after);
+                               return table_.changed_since(range, what.after, applies);
                              }) ||
          (what.until && *what.until <= time()) ||
          (!what.session.empty() && !sessions_.contains(what.session));
 }
 
-void MemoryStore::State::collect(Revision after) {
+void MemoryStore::State::collect(std::uint64_t applies) {
   bool found = false;
   for (auto at = armed_.begin(); at != armed_.end();) {
-    if (is_due(at->second->what, std::max(after, at->second->what.after))) {
+    if (is_due(at->second->what, applies)) {
       found = true;
       due_.push_back(std::move(at->second));
       at = armed_.erase(at);
@@ -142,7 +143,7 @@ std::shared_ptr<MemoryStore::State::Watcher> MemoryStore::State::watch(WatchFor 
   auto watcher = std::make_shared<Watcher>(std::move(what), std::move(notice));
   const Lock lock{mutex_};
   start();
-  if (is_due(watcher->what, watcher->what.after)) {
+  if (is_due(watcher->what, 0)) {
     due_.push_back(watcher);
   } else {
     watcher->number = ++last_watch_;
@@ -216,7 +217,7 @@ std::shared_ptr<MemoryStore::State::Life> MemoryStore::State::kill(std::string_v
   auto life = std::move(at->second);
   life->ended = ended;
   sessions_.erase(at);
-  collect(table_.revision());
+  collect(table_.applies());
   return life;
 }
 
@@ -251,7 +252,7 @@ void MemoryStore::State::advance(std::chrono::nanoseconds by) {
   if (by < std::chrono::nanoseconds::zero()) throw BadRequest("memory: cannot move the clock back");
   const Lock lock{mutex_};
   advanced_ = detail::saturating_add(advanced_, by);
-  collect(table_.revision());
+  collect(table_.applies());
 }
 
 // --- the service thread
@@ -272,7 +273,7 @@ void MemoryStore::State::serve() {
       lock.lock();
       continue;
     }
-    collect(table_.revision());
+    collect(table_.applies());
     if (!due_.empty() && !held_) {
       deliver();
     } else {
@@ -321,7 +322,7 @@ void MemoryStore::State::settle() {
         "memory: settle() must not be called on a thread of the store, where it would deadlock");
   }
   const Lock lock{mutex_};
-  collect(table_.revision());
+  collect(table_.applies());
   while (busy()) idle_.wait(mutex_);
 }
 

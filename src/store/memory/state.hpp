@@ -47,7 +47,7 @@ struct MemoryStore::State : std::enable_shared_from_this<State> {
     std::stop_source lost;
   };
 
-  explicit State(Clock clock);
+  State(Clock clock, Order order);
 
   Outcome apply(const Txn& txn);
   void post(Txn txn, const Posted& done) noexcept;
@@ -92,9 +92,9 @@ struct MemoryStore::State : std::enable_shared_from_this<State> {
   void tell(std::vector<Made> made);
 
   Instant time() const TENURE_REQUIRES(mutex_);
-  bool is_due(const WatchFor& what, Revision after) const TENURE_REQUIRES(mutex_);
-  // Moves watches that are due to due_. Changes up to `after` were checked before.
-  void collect(Revision after) TENURE_REQUIRES(mutex_);
+  bool is_due(const WatchFor& what, std::uint64_t applies) const TENURE_REQUIRES(mutex_);
+  // Moves watches that are due to due_. The first `applies` were checked before.
+  void collect(std::uint64_t applies) TENURE_REQUIRES(mutex_);
 
   void start() TENURE_REQUIRES(mutex_);
   void serve();
@@ -108,7 +108,7 @@ struct MemoryStore::State : std::enable_shared_from_this<State> {
   base::Mutex mutex_;
   std::condition_variable_any work_;  // Wakes the service thread.
   std::condition_variable_any idle_;  // Wakes all others: something was done.
-  memory::Table table_ TENURE_GUARDED_BY(mutex_){remembered_changes};
+  memory::Table table_ TENURE_GUARDED_BY(mutex_);
   std::chrono::nanoseconds advanced_ TENURE_GUARDED_BY(mutex_){0};
   std::deque<Waiting> posted_ TENURE_GUARDED_BY(mutex_);
   std::map<std::uint64_t, std::shared_ptr<Watcher>> armed_ TENURE_GUARDED_BY(mutex_);

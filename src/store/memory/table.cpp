@@ -12,10 +12,11 @@ Outcome Table::apply(const Txn& txn) {
       std::ranges::all_of(txn.guards, [this](const Guard& guard) { return holds(guard); });
   const bool writes = outcome.committed && !txn.writes.empty();
   if (writes) {
-    ++revision_.value;
+    ++applies_;
+    revision_ = orders_.next(txn);
     for (const Write& one : txn.writes) write(one);
   }
-  outcome.revision = revision_;
+  outcome.revision = writes ? revision_ : orders_.last(txn);
   outcome.reads.reserve(txn.reads.size());
   for (const Range& range : txn.reads) {
     // Every stamp is before an apply that wrote nothing.
@@ -25,13 +26,23 @@ Outcome Table::apply(const Txn& txn) {
   return outcome;
 }
 
-bool Table::changed_since(const Range& range, Revision after) const {
-  if (after < forgotten_) return true;
+bool Table::changed_since(const Range& range, Revision after, std::uint64_t applies) const {
+  if (applies < forgotten_apply_ && is_forgotten(range, after)) return true;
   for (const Change& change : std::views::reverse(changes_)) {
-    if (change.revision <= after) return false;
-    if (range.holds(change.key)) return true;
+    if (change.apply <= applies) return false;
+    const bool known = change.revision <= after;
+    // In one order all before it are smaller; in the order of roots they may be anything.
+    if (known && !orders_.by_root()) return false;
+    if (!known && range.holds(change.key)) return true;
   }
   return false;
+}
+
+bool Table::is_forgotten(const Range& range, Revision after) const {
+  if (!orders_.by_root()) return after < forgotten_;
+  return std::ranges::any_of(forgotten_in_, [&](const auto& order) {
+    return order.second > after && order_of(range).value_or(order.first) == order.first;
+  });
 }
 
 bool Table::holds(const Guard& guard) const {
@@ -100,9 +111,11 @@ void Table::remove(const std::string& key) {
 }
 
 void Table::remember(const std::string& key) {
-  changes_.push_back({revision_, key});
+  changes_.push_back({.apply = applies_, .revision = revision_, .key = key});
   if (changes_.size() <= remembered_) return;
+  forgotten_apply_ = changes_.front().apply;
   forgotten_ = changes_.front().revision;
+  if (orders_.by_root()) forgotten_in_[order_of_key(changes_.front().key)] = forgotten_;
   changes_.pop_front();
 }
 
