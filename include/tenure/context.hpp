@@ -20,6 +20,8 @@
 // all(f, g, …)           | the results of all, as a tuple or a vector
 // race(f, g, …)          | the first result, as a variant; the others are cancelled and awaited
 // shielded(f)            | what f returns; cancelling the workflow does not reach it
+// lock(claims)           | a FlowHold: FIFO with ordinary processes, kept across crashes
+// with_lock(claims, f)   | what f returns; the lock is released after it
 // state.workflow<T>(key) | a slot: its calls are operations to await
 // another Flow           | what it returns: a workflow may have several functions
 //
@@ -30,8 +32,11 @@
 
 #include <chrono>
 #include <concepts>
+#include <coroutine>
 #include <cstdint>
+#include <exception>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -41,6 +46,7 @@
 #include "tenure/detail/flow_branches.hpp"
 #include "tenure/detail/flow_operations.hpp"
 #include "tenure/detail/flow_task.hpp"
+#include "tenure/request.hpp"
 #include "tenure/state.hpp"
 #include "tenure/uuid.hpp"
 
@@ -106,6 +112,54 @@ class FlowSlot {
   detail::Scope* scope_;
   SlotAddress address_;
   std::optional<T> initial_;
+};
+
+// A lock that a workflow holds: a value, without a release in its destructor.
+class FlowHold {
+ public:
+  FlowHold(detail::OpKey key, Token token) noexcept : key_(key), token_(token) {}
+  // The fencing token. With StepContext::reign() it fences off steps of a superseded engine, too.
+  [[nodiscard]] Token token() const noexcept { return token_; }
+  [[nodiscard]] const detail::OpKey& key() const noexcept { return key_; }
+
+ private:
+  detail::OpKey key_;
+  Token token_;
+};
+
+template <>
+struct Codec<FlowHold> {
+  static constexpr bool is_json = true;
+  [[nodiscard]] static std::string encode(const FlowHold& hold) {
+    return nlohmann::json{hold.key().scope, hold.key().sequence, hold.token().value}.dump();
+  }
+  [[nodiscard]] static FlowHold decode(std::string_view text) {
+    const nlohmann::json json = nlohmann::json::parse(text);
+    return {{.scope = json.at(0).get<std::uint32_t>(), .sequence = json.at(1).get<std::uint32_t>()},
+            {json.at(2).get<std::uint64_t>()}};
+  }
+};
+
+class [[nodiscard]] LockAwait final : public detail::LockBase {
+ public:
+  LockAwait(detail::Scope& scope, std::vector<Claim> claims) : LockBase(scope, std::move(claims)) {}
+  FlowHold await_resume() const { return {key(), granted()}; }
+};
+
+class [[nodiscard]] ReleaseAwait final : public detail::AwaitableTag {
+ public:
+  ReleaseAwait(detail::Scope& scope, const FlowHold& hold) noexcept
+      : scope_(&scope), key_(hold.key()) {}
+  [[nodiscard]] bool await_ready() const {
+    scope_->machine().release(key_);
+    return true;
+  }
+  void await_suspend(std::coroutine_handle<> /*waiter*/) const noexcept {}
+  void await_resume() const noexcept {}
+
+ private:
+  detail::Scope* scope_;
+  detail::OpKey key_;
 };
 
 // Slots by workflow type, shared by all its runs, and by execution: this run and its children.
@@ -203,12 +257,35 @@ class Context : public detail::Scope {
   }
   template <std::invocable<Context&> F>
   [[nodiscard]] auto shielded(F body) {
-    return detail::ShieldedAwait<F>{*this, std::move(body)};
+    return detail::ScopedAwait<F, true>{*this, std::move(body)};
+  }
+
+  // Claims as those of a space, in the same queue as the requests of ordinary processes. The ticket
+  // is kept across crashes, and released with the workflow's end at the latest. Throws Deadlock,
+  // LimitMismatch, Evicted.
+  [[nodiscard]] auto lock(const Request& request) {
+    const std::span<const Claim> claims = request.claims();
+    return LockAwait{*this, {claims.begin(), claims.end()}};
+  }
+  // In the same transaction as what the workflow does next.
+  [[nodiscard]] auto release(const FlowHold& hold) { return ReleaseAwait{*this, hold}; }
+  // body(Context&, FlowHold) returns a Flow<T>; the lock is released when that has ended, however.
+  template <class F>
+  [[nodiscard]] auto with_lock(const Request& request, F body) {
+    const std::span<const Claim> claims = request.claims();
+    LockedBody<F> locked{{claims.begin(), claims.end()}, std::move(body)};
+    return detail::ScopedAwait<LockedBody<F>, false>{*this, std::move(locked)};
   }
 
   FlowSlots state;
 
  private:
+  template <class F>
+  struct LockedBody {
+    std::vector<Claim> claims;
+    F body;
+    auto operator()(Context& ctx) -> std::invoke_result_t<F&, Context&, FlowHold>;
+  };
   // Text is copied into a string.
   template <class A>
   using Stored = std::conditional_t<std::is_convertible_v<A, std::string_view>, std::string, A>;
@@ -217,5 +294,27 @@ class Context : public detail::Scope {
                                       std::invoke_result<const F&, StepContext&, Stored<A>...>,
                                       std::invoke_result<const F&, Stored<A>...>> {};
 };
+
+template <class F>
+auto Context::LockedBody<F>::operator()(Context& ctx)
+    -> std::invoke_result_t<F&, Context&, FlowHold> {
+  const FlowHold hold = co_await ctx.lock(claims);
+  auto inside = body(ctx, hold);
+  using Value = typename decltype(inside)::Value;
+  std::exception_ptr error;
+  std::optional<detail::Regular<Value>> value;
+  try {
+    if constexpr (std::is_void_v<Value>) {
+      co_await std::move(inside);
+    } else {
+      value.emplace(co_await std::move(inside));
+    }
+  } catch (...) {
+    error = std::current_exception();
+  }
+  co_await ctx.release(hold);
+  if (error) std::rethrow_exception(error);
+  if constexpr (!std::is_void_v<Value>) co_return *std::move(value);
+}
 
 }  // namespace tenure

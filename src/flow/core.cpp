@@ -10,7 +10,7 @@ namespace tenure::flow {
 namespace {
 
 constexpr std::size_t job_threads = 2;
-constexpr std::uint32_t page = 1000;
+constexpr std::uint32_t runnable_page = 1000;
 constexpr std::size_t window = 1024;  // Timers in memory, of all partitions together, about.
 
 std::function<std::uint64_t()> generator() {
@@ -77,7 +77,8 @@ void Core::begin() {
               [this](Partition partition, const ReignRef& /*reign*/) {
                 post([this, partition] { taken(partition); });
               },
-          .lost = [this](Partition partition) { post([this, partition] { lost(partition); }); }});
+          .lost = [this](Partition partition) { post([this, partition] { lost(partition); }); },
+          .post = [this](std::function<void()> job) { post(std::move(job)); }});
   partitions_->begin(count);
   begun_ = true;
   running_ = true;
@@ -105,7 +106,7 @@ void Core::taken(Partition partition) {
                                                            16, window / partitions_->count())});
   }
   try {
-    Range range = keys::runnables(partition).first(page);
+    Range range = keys::runnables(partition).first(runnable_page);
     while (true) {
       Txn txn;
       txn.reads.push_back(range);
@@ -113,7 +114,7 @@ void Core::taken(Partition partition) {
       for (const Entry& entry : found) {
         offer(keys::id_of_record(entry.key), {Event::Load{}});
       }
-      if (found.size() < page) break;
+      if (found.size() < runnable_page) break;
       range.from = found.back().key + '\0';
     }
   } catch (const StoreError&) {
@@ -197,6 +198,7 @@ void Core::drain(bool stop_steps) {
     static_cast<ThreadPool&>(*steps_).stop();
     static_cast<ThreadPool&>(*jobs_).stop();
   }
+  end_lock_calls();
 }
 
 std::optional<Instant> Core::next_timer() {

@@ -63,6 +63,8 @@ class Core : public std::enable_shared_from_this<Core> {
   void post_at(Instant time, std::function<void()> job);
   void start_attempt(const std::shared_ptr<Instance>& instance,
                      const std::shared_ptr<Attempt>& attempt);
+  // Asks the lock space for it; the answer is an event.
+  void ask_lock(const std::string& id, const OpKey& key, Owner owner, std::vector<Claim> claims);
   void add_timer(const std::string& key);
   void remove_timer(const std::string& key);
   void message_done(const std::string& key);
@@ -78,6 +80,10 @@ class Core : public std::enable_shared_from_this<Core> {
 
  private:
   struct StartCall;
+  struct LockCall;
+  LockCall wait_for_lock(std::shared_ptr<Core> self, std::string id, OpKey key, Owner owner,
+                         std::vector<Claim> claims);
+  void end_lock_calls();
   void begin();
   void taken(Partition partition);
   void lost(Partition partition);
@@ -129,6 +135,7 @@ class Core : public std::enable_shared_from_this<Core> {
   std::multimap<std::string, std::function<void(const FlowInfo&)>> listeners_
       TENURE_GUARDED_BY(mutex_);
   std::map<std::string, std::unique_ptr<Watch>> record_watches_ TENURE_GUARDED_BY(mutex_);
+  std::set<void*> lock_calls_ TENURE_GUARDED_BY(mutex_);  // Frames.
   std::set<std::shared_ptr<Attempt>> attempts_ TENURE_GUARDED_BY(mutex_);
 
   // Timers: what is next, and the watch that tells.

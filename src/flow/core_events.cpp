@@ -75,7 +75,7 @@ void Core::fire() {
       offer(timer->id, {Event::Timer{*timer}});
     }
   }
-  for (const std::function<void()>& job : jobs) job();
+  for (std::function<void()>& job : jobs) post(std::move(job));
   arm();
 }
 

@@ -7,7 +7,7 @@
 namespace tenure::flow {
 namespace {
 
-constexpr std::uint32_t page = 1000;  // Records that are read at once.
+constexpr std::uint32_t record_page = 1000;  // Records that are read at once.
 
 FlowInfo info_of(std::string id, const Record& record, Instant now) {
   FlowInfo info{.id = std::move(id),
@@ -167,7 +167,7 @@ std::vector<FlowInfo> Core::list(const FlowFilter& filter) {
   const Instant now = store_->now();
   std::vector<FlowInfo> all;
   for (std::uint32_t p = 0; p < partitions_->count() && all.size() < filter.limit; ++p) {
-    Range range = keys::records(static_cast<Partition>(p)).first(page);
+    Range range = keys::records(static_cast<Partition>(p)).first(record_page);
     while (all.size() < filter.limit) {
       Txn txn;
       txn.reads.push_back(range);
@@ -182,7 +182,7 @@ std::vector<FlowInfo> Core::list(const FlowFilter& filter) {
                           });
         if (fits && all.size() < filter.limit) all.push_back(std::move(info));
       }
-      if (found.size() < page) break;
+      if (found.size() < record_page) break;
       range.from = found.back().key + '\0';
     }
   }

@@ -15,7 +15,7 @@ using detail::StepBase;
 
 namespace {
 
-constexpr std::uint32_t page = 1000;  // Entries of a log that are read at once.
+constexpr std::uint32_t log_page = 1000;  // Entries of a log that are read at once.
 constexpr std::size_t turn_events = 64;
 
 }  // namespace
@@ -151,6 +151,7 @@ void Instance::retry(std::vector<Event> events) {
     std::erase_if(events, [](const Event& event) {
       return !std::holds_alternative<Event::Ended>(event.what) &&
              !std::holds_alternative<Event::Timer>(event.what) &&
+             !std::holds_alternative<Event::Lock>(event.what) &&
              !std::holds_alternative<Event::Load>(event.what);
     });
     if (events.empty()) events.push_back({Event::Load{}});
@@ -232,7 +233,7 @@ bool Instance::load(std::vector<Event>& events) {
   Txn txn;
   txn.reads.push_back(Range::key(keys::record(partition_, id_)));
   txn.reads.push_back(Range::key(keys::runnable(partition_, id_)));
-  txn.reads.push_back(keys::log_from(log_prefix_, 0).first(page));
+  txn.reads.push_back(keys::log_from(log_prefix_, 0).first(log_page));
   Outcome outcome = core_.store().apply(txn);
   failures_ = 0;
   if (outcome.reads[0].empty()) {
@@ -242,6 +243,7 @@ bool Instance::load(std::vector<Event>& events) {
   std::expected<Record, std::string> record = decode_record(outcome.reads[0].front().value);
   if (!record) throw Error(record.error());
   if (is_terminal(record->state)) {
+    core_.ended(id_, *record);  // Those who saw this instance wait for that.
     clear_away(events);
     return false;
   }
@@ -270,9 +272,9 @@ void Instance::replay(std::vector<Entry> entries) {
       ++next_order_;
     }
     static_cast<void>(machine_->take_dropped());
-    if (entries.size() < page) return;
+    if (entries.size() < log_page) return;
     Txn txn;
-    txn.reads.push_back(keys::log_from(log_prefix_, next_order_).first(page));
+    txn.reads.push_back(keys::log_from(log_prefix_, next_order_).first(log_page));
     entries = std::move(core_.store().apply(txn).reads.front());
   }
 }
@@ -370,6 +372,9 @@ void Instance::after(Turn& turn) {
   if (turn.runnable_row) runnable_row_ = *turn.runnable_row;
   for (const std::shared_ptr<Attempt>& attempt : turn.starts) {
     core_.start_attempt(shared_from_this(), attempt);
+  }
+  for (auto& lock : turn.locks) {
+    core_.ask_lock(id_, lock.key, std::move(lock.owner), std::move(lock.claims));
   }
   {
     const base::Mutex::Scoped lock{mutex_};

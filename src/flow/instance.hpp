@@ -70,10 +70,15 @@ struct Event {
     OpKey key;
     std::uint32_t tries = 0;
   };
+  struct Lock {  // It was granted, or failed.
+    OpKey key;
+    bool granted = false;
+    std::string value;  // The token, or an ErrorInfo's text.
+  };
   struct Recorded {  // Is in the log already.
     LogEntry entry;
   };
-  std::variant<Load, Told, Timer, Ended, Slot, Recorded> what;
+  std::variant<Load, Told, Timer, Ended, Slot, Lock, Recorded> what;
 };
 
 class Instance : public std::enable_shared_from_this<Instance> {
@@ -110,6 +115,12 @@ class Instance : public std::enable_shared_from_this<Instance> {
     std::vector<std::string> old_timers;
     std::vector<std::string> told;  // Keys of messages that are done.
     std::vector<OpKey> slots;
+    struct Lock {
+      OpKey key;
+      Owner owner;
+      std::vector<Claim> claims;
+    };
+    std::vector<Lock> locks;           // To ask for.
     std::optional<LogEntry> recorded;  // Of a slot's own transaction.
     std::optional<Event::Slot> slot;
     std::optional<bool> runnable_row;

@@ -18,6 +18,12 @@ std::pair<std::uint32_t, std::uint32_t> pair_of(const OpKey& key) {
   return {key.scope, key.sequence};
 }
 
+// Branches are owners of their own: one may wait for another.
+Owner owner_of(const std::string& id, const detail::Scope& scope) {
+  if (scope.parent() == nullptr) return Owner{id};
+  return owner_of(id, *scope.parent()).child(std::to_string(scope.number()));
+}
+
 ErrorInfo error(std::string type, std::string message) {
   return {.type = std::move(type), .code = {}, .message = std::move(message)};
 }
@@ -33,6 +39,11 @@ void Instance::handle(Event& event, Turn& turn) {
     handle_timer(*timer, turn);
   } else if (const auto* ended = std::get_if<Event::Ended>(&event.what)) {
     handle_ended(*ended, turn);
+  } else if (const auto* lock = std::get_if<Event::Lock>(&event.what)) {
+    const Operation* const operation = machine_->find(lock->key);
+    if (operation == nullptr || operation->kind() != OpKind::lock) return;  // Cancelled.
+    append_for(*operation, lock->granted ? EntryKind::lock_granted : EntryKind::lock_failed, 0,
+               lock->value, turn);
   } else if (auto* recorded = std::get_if<Event::Recorded>(&event.what)) {
     note(recorded->entry);
     machine_->deliver(recorded->entry);
@@ -175,6 +186,11 @@ void Instance::collect(Turn& turn) {
   }
   for (const Machine::Dropped& dropped : machine_->take_dropped()) {
     if (dropped.due) remove_timer(dropped.key, *dropped.due, turn);
+    // Without its anchor the ticket is gone, whether it was granted or waits.
+    if (dropped.kind == OpKind::lock) {
+      turn.txn.writes.push_back(Write::remove(keys::anchor(partition_, id_, dropped.key)));
+      std::erase_if(turn.locks, [&](const auto& asked) { return asked.key == dropped.key; });
+    }
   }
   if (const auto& finish = machine_->finish()) {
     using Kind = detail::Finish::Kind;
@@ -211,7 +227,13 @@ void Instance::dispatch(Operation& operation, Turn& turn) {
   switch (operation.kind()) {
     case OpKind::step: dispatch_step(static_cast<StepBase&>(operation), turn); break;  // NOLINT
     case OpKind::slot: turn.slots.push_back(operation.key()); break;
-    case OpKind::lock: break;
+    case OpKind::lock: {
+      const auto& lock = static_cast<detail::LockBase&>(operation);  // NOLINT: of that kind.
+      turn.txn.writes.push_back(Write::put(keys::anchor(partition_, id_, lock.key()), ""));
+      turn.locks.push_back(
+          {.key = lock.key(), .owner = owner_of(id_, lock.scope()), .claims = lock.claims()});
+      break;
+    }
     case OpKind::timer:
     case OpKind::signal:
     case OpKind::condition:
@@ -290,9 +312,15 @@ void Instance::end(FlowState state, std::string result, Turn& turn) {
   record.state = state;
   record.ended = turn.now;
   record.result = std::move(result);
+  const auto drop_lock = [&](const OpKey& lock) {
+    turn.txn.writes.push_back(Write::remove(keys::anchor(partition_, id_, lock)));
+  };
   machine_->each([&](const Operation& operation) {
     if (operation.due()) remove_timer(operation.key(), *operation.due(), turn);
+    if (operation.kind() == OpKind::lock) drop_lock(operation.key());
   });
+  for (const OpKey& lock : machine_->held()) drop_lock(lock);
+  turn.locks.clear();
   if (record.deadline) remove_timer(keys::deadline_timer, *record.deadline, turn);
   if (!begun_) remove_timer(keys::start_timer, record.starts, turn);
   if (runnable_row_) turn.txn.writes.push_back(Write::remove(keys::runnable(partition_, id_)));

@@ -41,6 +41,7 @@ Partition partition_of(std::string_view id, std::uint32_t partitions) noexcept {
 }
 
 std::string config() { return begin('c'); }
+std::string bell() { return begin('b'); }
 
 std::string record(Partition partition, std::string_view id) {
   return in_partition('w', partition).append(id);
@@ -109,6 +110,14 @@ std::string message(Partition partition, std::string_view id, std::string_view m
   add(key, id.size(), 2);
   key += id;
   key += message;
+  return key;
+}
+
+std::string anchor(Partition partition, std::string_view id, const OpKey& lock) {
+  std::string key = in_partition('h', partition);
+  key += id;
+  add(key, lock.scope, 4);
+  add(key, lock.sequence, 4);
   return key;
 }
 

@@ -1,6 +1,7 @@
 // keys.hpp: where everything of the workflows is in the store.
 //
 //   \x11 c                                        how many partitions there are
+//   \x11 b                                        changed by an engine that waits for partitions
 //   \x11 w partition id                           the workflow's record
 //   \x11 r partition id                           it has work to do: whoever owns it must load it
 //   \x11 l partition length id order              one entry of its log
@@ -9,6 +10,7 @@
 //   \x11 m partition length id message            a message id that was used
 //   \x11 k idempotency key                        the id of the workflow that it started
 //   \x11 a type partition key place               a place of the concurrency limit, taken
+//   \x11 h partition id scope sequence            the anchor of a lock
 //
 // Numbers are big endian: two bytes for a partition and a length, four for order, scope, sequence
 // and place, eight for a time. Names have their length in front where something follows them.
@@ -28,11 +30,12 @@ namespace tenure::flow::keys {
 
 using Partition = std::uint16_t;
 
-inline constexpr std::size_t max_id = 512;
+inline constexpr std::size_t max_id = 480;  // An anchor of the space has at most 512 bytes.
 
 [[nodiscard]] Partition partition_of(std::string_view id, std::uint32_t partitions) noexcept;
 
 [[nodiscard]] std::string config();
+[[nodiscard]] std::string bell();
 [[nodiscard]] std::string record(Partition partition, std::string_view id);
 [[nodiscard]] Range records(Partition partition);
 [[nodiscard]] std::string id_of_record(std::string_view key);
@@ -63,6 +66,7 @@ inline constexpr OpKey deadline_timer{.scope = workflow_scope, .sequence = 2};
 [[nodiscard]] Partition partition_of_inbox(std::string_view key) noexcept;
 [[nodiscard]] std::string message(Partition partition, std::string_view id,
                                   std::string_view message);
+[[nodiscard]] std::string anchor(Partition partition, std::string_view id, const OpKey& lock);
 [[nodiscard]] std::string idempotency(std::string_view key);
 [[nodiscard]] std::string places(std::string_view type, std::string_view partition_key);
 [[nodiscard]] std::string place(const std::string& places, std::uint32_t number);

@@ -158,11 +158,12 @@ void Machine::add(Operation& operation) {
   operations_.emplace(operation.key_, &operation);
   operation.scope_->link(operation);
   operation.pending_ = true;
-  operation.active_ = operation.kind_ == OpKind::step || operation.kind_ == OpKind::slot;
+  operation.active_ = operation.kind_ == OpKind::step || operation.kind_ == OpKind::slot ||
+                      operation.kind_ == OpKind::lock;
   if (operation.active_) ++active_;
   if (operation.kind_ == OpKind::condition) conditions_.push_back(&operation);
   if (operation.kind_ == OpKind::signal) listeners_[operation.name_].push_back(&operation);
-  if (operation.active_ || operation.kind_ == OpKind::lock || operation.due_) {
+  if (operation.active_ || operation.due_) {
     fresh_.push_back(operation.key_);
   }
   // A replay may pass a million operations before somebody takes them.
@@ -190,6 +191,11 @@ void Machine::remove(Operation& operation) noexcept {
 
 void Machine::deactivate(Operation& operation) noexcept {
   if (std::exchange(operation.active_, false)) --active_;
+}
+
+void Machine::release(const OpKey& lock) {
+  if (std::erase(held_, lock) == 0) return;
+  dropped_.push_back({.key = lock, .kind = OpKind::lock, .due = std::nullopt});
 }
 
 void Machine::end(Operation& operation) {
@@ -257,6 +263,7 @@ void Machine::deliver(const LogEntry& entry) {
       mismatch(entry, std::string{"its value has another type: "} + error.what());
     }
     if (ended) {
+      if (entry.kind == EntryKind::lock_granted) held_.push_back(operation->key_);
       if (entry.kind == EntryKind::timer) operation->due_.reset();
       end(*operation);
     } else if (entry.kind == EntryKind::step_retry) {

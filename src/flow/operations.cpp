@@ -152,6 +152,42 @@ void SignalBase::try_take(std::string_view text) noexcept {
   }
 }
 
+// --- locks
+
+namespace {
+std::string shown_claims(const std::vector<Claim>& claims) {
+  std::string text;
+  for (const Claim& claim : claims) text += (text.empty() ? "" : " ") + claim.text();
+  return text;
+}
+}  // namespace
+
+LockBase::LockBase(Scope& scope, std::vector<Claim>&& claims)
+    : Operation(scope, OpKind::lock, shown_claims(claims)), claims_(std::move(claims)) {
+  if (claims_.empty()) throw BadRequest("a lock needs at least one claim");
+}
+
+bool LockBase::take(const LogEntry& entry) {
+  if (entry.kind == EntryKind::lock_failed) {
+    error_ = ErrorInfo::parse(entry.value);
+  } else {
+    token_ = Codec<Token>::decode(entry.value);
+  }
+  return true;
+}
+
+Token LockBase::granted() const {
+  throw_if_cancelled();
+  if (error_) {
+    if (error_->type == "deadlock") throw Deadlock(error_->message);
+    if (error_->type == "limit-mismatch") throw LimitMismatch(error_->message);
+    if (error_->type == "evicted") throw Evicted(error_->message);
+    if (error_->type == "bad-request") throw BadRequest(error_->message);
+    machine().errors().raise(name(), *error_);
+  }
+  return token_;
+}
+
 // --- slots
 
 bool SlotBase::take(const LogEntry& entry) {

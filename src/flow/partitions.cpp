@@ -2,7 +2,11 @@
 
 #include <coroutine>
 #include <exception>
+#include <map>
+#include <set>
 #include <utility>
+
+#include "tenure/codec.hpp"
 
 namespace tenure::flow {
 
@@ -41,7 +45,77 @@ void Partitions::begin(std::uint32_t count) {
       busy.push_back(partition);
     }
   }
+  Txn txn;
+  txn.reads.push_back(Range::key(keys::bell()));
+  watch_bell(store_->apply(txn).revision);
   for (const Partition partition : busy) wait_for(partition, shared_from_this());
+  if (!busy.empty()) ring();
+}
+
+void Partitions::ring() {
+  Txn txn;
+  txn.writes.push_back(Write::put(keys::bell(), ""));
+  static_cast<void>(store_->apply(txn));
+}
+
+void Partitions::watch_bell(Revision after) {
+  WatchFor what;
+  what.ranges.push_back(Range::key(keys::bell()));
+  what.after = after;
+  std::unique_ptr<Watch> watch = store_->watch(std::move(what), [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) {
+      self->listener_.post([self] { self->rebalance(); });
+    }
+  });
+  const base::Mutex::Scoped lock{mutex_};
+  bell_.swap(watch);
+}
+
+// Gives up what is more than this engine's share and somebody else waits for.
+void Partitions::rebalance() {
+  if (stop_.stop_requested()) return;
+  try {
+    Txn txn;
+    txn.reads.push_back(Range::key(keys::bell()));
+    watch_bell(store_->apply(txn).revision);
+    std::set<std::string> engines;
+    std::map<Partition, std::vector<TicketInfo>> tickets;
+    for (TicketInfo& info : space_->inspect(Path::of("tenure", "flow", "partition"))) {
+      engines.insert(info.session);
+      const std::string text = info.ticket.claims.at(0).path.text();
+      const std::string number = text.substr(text.rfind('/') + 1);
+      tickets[Codec<std::uint16_t>::decode(number)].push_back(std::move(info));
+    }
+    std::vector<Partition> wanted;
+    std::size_t mine = 0;
+    for (const auto& [partition, queue] : tickets) {
+      const ReignRef reign = owner(partition);
+      if (!reign || queue.front().ticket.number.value != reign->number) continue;
+      ++mine;
+      if (queue.size() > 1) wanted.push_back(partition);
+    }
+    const std::size_t share =
+        (count_ + engines.size() - 1) / std::max<std::size_t>(1, engines.size());
+    for (; mine > share && !wanted.empty(); --mine) {
+      give_up(wanted.back());
+      wanted.pop_back();
+    }
+  } catch (const std::exception&) {
+    // The store cannot be read: whoever waits rings again, or takes over when this engine ends.
+  }
+}
+
+void Partitions::give_up(Partition partition) {
+  Slot slot;
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    if (partition >= slots_.size()) return;
+    std::swap(slot, slots_[partition]);
+  }
+  listener_.lost(partition);
+  slot.on_lost.reset();
+  slot.hold.release();
+  wait_for(partition, shared_from_this());
 }
 
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-reference-coroutine-parameters): `self` keeps this.
@@ -104,12 +178,15 @@ ReignRef Partitions::owner(Partition partition) const {
 
 void Partitions::stop() {
   stop_.request_stop();
+  std::unique_ptr<Watch> bell;
   std::vector<Slot> slots;
   {
     base::Mutex::Scoped lock{mutex_};
     while (waiting_ > 0) changed_.wait(lock);
     slots.swap(slots_);
+    bell.swap(bell_);
   }
+  bell.reset();
   slots.clear();  // Outside the lock: a callback may be running.
   space_.reset();
 }

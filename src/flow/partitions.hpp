@@ -3,6 +3,9 @@
 //   waiting --- granted ---> owned --- session lost, evicted ---> waiting, after a pause
 //      '------- stop() -----'--'---- give_up() ---> waiting, at the end of the queue
 //
+// An engine that has to wait rings a bell: a key that all engines watch. An engine that has more
+// than its share then gives up some of what others wait for.
+//
 // The hold's token is the reign. Every write of the engine for a workflow carries the hold's guard,
 // so a write of an earlier reign never commits, whoever made it.
 //
@@ -42,6 +45,7 @@ class Partitions : public std::enable_shared_from_this<Partitions> {
   struct Listener {
     std::function<void(Partition, const ReignRef&)> taken;
     std::function<void(Partition)> lost;
+    std::function<void(std::function<void()>)> post;  // A job for the engine's threads.
   };
   Partitions(std::shared_ptr<Store> store, SessionOptions session, Listener listener);
   Partitions(const Partitions&) = delete;
@@ -53,6 +57,8 @@ class Partitions : public std::enable_shared_from_this<Partitions> {
   [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
   // Null: another engine's, or nobody's.
   [[nodiscard]] ReignRef owner(Partition partition) const;
+  // The space that the locks are in. After begin().
+  [[nodiscard]] const Space& space() const { return *space_; }
   // Claims nothing more, gives back what is owned, and waits for the space's threads.
   void stop();
 
@@ -67,6 +73,10 @@ class Partitions : public std::enable_shared_from_this<Partitions> {
   [[nodiscard]] static Path path(Partition partition);
   void grant(Partition partition, Hold hold);
   void on_lost(Partition partition, std::uint64_t number);
+  void ring();
+  void watch_bell(Revision after);
+  void rebalance();
+  void give_up(Partition partition);
 
   const std::shared_ptr<Store> store_;
   const SessionOptions session_;
@@ -78,6 +88,7 @@ class Partitions : public std::enable_shared_from_this<Partitions> {
   std::condition_variable_any changed_;
   std::vector<Slot> slots_ TENURE_GUARDED_BY(mutex_);
   std::size_t waiting_ TENURE_GUARDED_BY(mutex_) = 0;  // Coroutines.
+  std::unique_ptr<Watch> bell_ TENURE_GUARDED_BY(mutex_);
 };
 
 }  // namespace tenure::flow

@@ -166,7 +166,8 @@ class World {
     mortal->die();
     loop->drop();
     engine.reset();
-    loop->drop();
+    while (loop->run_one()) {  // Waits that the end of the space resumed.
+    }
   }
 };
 

@@ -215,15 +215,17 @@ class [[nodiscard]] RaceAwait final : public Join {
   std::optional<std::size_t> winner_;
 };
 
-template <class F>
-class [[nodiscard]] ShieldedAwait final : public Join {
+// One, in a scope of its own.
+template <class F, bool Shield>
+class [[nodiscard]] ScopedAwait final : public Join {
  public:
-  ShieldedAwait(Scope& scope, F body) : Join(scope), branch_(std::move(body)) {}
+  ScopedAwait(Scope& scope, F body) : Join(scope), branch_(std::move(body)) {}
   void await_suspend(std::coroutine_handle<> waiter) {
     wait_for(1, waiter);
-    branch_.start(*scope_, true, *this, 0);
+    branch_.start(*scope_, Shield, *this, 0);
   }
   BranchValue<F> await_resume() {
+    throw_if_cancelled();
     if constexpr (std::is_void_v<BranchValue<F>>) {
       static_cast<void>(branch_.take());
     } else {
@@ -232,7 +234,7 @@ class [[nodiscard]] ShieldedAwait final : public Join {
   }
 
  protected:
-  [[nodiscard]] bool shielded() const noexcept override { return true; }
+  [[nodiscard]] bool shielded() const noexcept override { return Shield; }
   void branch_ended(std::size_t /*index*/) override {}
 
  private:

@@ -5,7 +5,7 @@
 //   -----------+-------------------------------------------------+----------------------------
 //   step       | an entry: done, failed or cancelled             | stays, until its entry
 //   slot       | an entry: done or failed                        | stays, until its entry
-//   lock       | an entry: granted or failed                     | ends at once
+//   lock       | an entry: granted or failed                     | ends at once; not kept
 //   timer      | an entry                                        | ends at once
 //   signal     | a signal's entry, or its timer's                | ends at once
 //   condition  | true after any entry, or its timer's entry      | ends at once
@@ -162,6 +162,8 @@ class Scope {
   [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
   [[nodiscard]] Machine& machine() const noexcept { return *machine_; }
   void cancel();
+  // Null: this is the workflow's own.
+  [[nodiscard]] const Scope* parent() const noexcept { return parent_; }
 
  protected:
   [[nodiscard]] std::uint64_t next_random() noexcept;
@@ -237,7 +239,11 @@ class Machine {
   };
   [[nodiscard]] std::vector<Dropped> take_dropped() { return std::exchange(dropped_, {}); }
   [[nodiscard]] const std::optional<Finish>& finish() const noexcept { return finish_; }
-  // How many operations need the engine to do something: steps without a timer, and slots.
+  // The locks that the workflow holds: the operations that took them.
+  [[nodiscard]] const std::vector<OpKey>& held() const noexcept { return held_; }
+  // The lock that this operation took is given back: in the transaction of this turn.
+  void release(const OpKey& lock);
+  // How many operations need the engine to do something: steps without a timer, slots and locks.
   [[nodiscard]] std::size_t active() const noexcept { return active_; }
   [[nodiscard]] std::size_t pending() const noexcept { return operations_.size(); }
   template <class F>
@@ -281,6 +287,7 @@ class Machine {
   std::vector<OpKey> fresh_;
   std::vector<OpKey> cancelled_;
   std::vector<Dropped> dropped_;
+  std::vector<OpKey> held_;
   std::optional<Finish> finish_;
   std::size_t active_ = 0;
   std::uint32_t last_scope_ = 0;

@@ -13,7 +13,9 @@
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
+#include "tenure/claim.hpp"
 #include "tenure/detail/flow_machine.hpp"
 #include "tenure/detail/flow_values.hpp"
 #include "tenure/detail/saturating.hpp"
@@ -229,6 +231,23 @@ class [[nodiscard]] ConditionAwait final : public ConditionBase {
   std::optional<std::chrono::nanoseconds> timeout_;
   bool held_ = false;
   std::exception_ptr error_;
+};
+
+// --- locks
+
+class LockBase : public Operation {
+ public:
+  LockBase(Scope& scope, std::vector<Claim>&& claims);
+  [[nodiscard]] const std::vector<Claim>& claims() const noexcept { return claims_; }
+
+ protected:
+  bool take(const LogEntry& entry) override;
+  [[nodiscard]] Token granted() const;
+
+ private:
+  std::vector<Claim> claims_;
+  Token token_;
+  std::optional<ErrorInfo> error_;
 };
 
 // --- slots

@@ -1,0 +1,107 @@
+// Locks of workflows: tickets of the lock space, each anchored on a key of its own. The workflow's
+// transactions put and remove that key; without it the ticket is gone.
+#include <coroutine>
+#include <exception>
+
+#include "flow/core.hpp"
+
+namespace tenure::flow {
+
+// Runs by itself. The engine knows it, and ends what still waits when the engine ends.
+struct Core::LockCall {
+  struct promise_type {
+    promise_type(Core& /*this*/, const std::shared_ptr<Core>& core, const std::string& /*id*/,
+                 const OpKey& /*key*/, const Owner& /*owner*/, const std::vector<Claim>& /*claims*/)
+        : core_(core.get()) {
+      const base::Mutex::Scoped lock{core_->mutex_};
+      core_->lock_calls_.insert(address());
+    }
+    promise_type(const promise_type&) = delete;
+    promise_type& operator=(const promise_type&) = delete;
+    ~promise_type() {
+      const base::Mutex::Scoped lock{core_->mutex_};
+      core_->lock_calls_.erase(address());
+    }
+    LockCall get_return_object() noexcept { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() noexcept {}
+    void unhandled_exception() noexcept { std::terminate(); }
+
+   private:
+    void* address() noexcept {
+      return std::coroutine_handle<promise_type>::from_promise(*this).address();
+    }
+    Core* core_;  // The frame's parameters keep it.
+  };
+};
+
+namespace {
+
+// Resumes in a job of the engine's.
+struct OnEngine {
+  std::shared_ptr<Core> core;
+  void execute(ResumeHandle resume) const {
+    core->post([resume = std::move(resume)]() mutable { resume(); });
+  }
+};
+
+Event failed(const OpKey& key, std::string type, const std::exception& error) {
+  const ErrorInfo info{.type = std::move(type), .code = {}, .message = error.what()};
+  return {Event::Lock{.key = key, .granted = false, .value = info.text()}};
+}
+
+}  // namespace
+
+void Core::end_lock_calls() {
+  std::set<void*> left;
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    left = lock_calls_;
+  }
+  for (void* const frame : left) std::coroutine_handle<>::from_address(frame).destroy();
+}
+
+void Core::ask_lock(const std::string& id, const OpKey& key, Owner owner,
+                    std::vector<Claim> claims) {
+  post([self = shared_from_this(), id, key, owner = std::move(owner), claims = std::move(claims)] {
+    self->wait_for_lock(self, id, key, owner, claims);
+  });
+}
+
+// A repeated request, after a crash, gets the ticket that the first one appended.
+Core::LockCall Core::wait_for_lock(std::shared_ptr<Core> self, std::string id, OpKey key,
+                                   Owner owner, std::vector<Claim> claims) {
+  std::optional<Event> event;
+  bool again = false;
+  try {
+    const Locker locker = self->partitions_->space()
+                              .as(owner)
+                              .anchored(keys::anchor(self->partition_of(id), id, key))
+                              .request_id(1);
+    Hold hold = co_await locker.async_lock(claims, resume_on(OnEngine{self}));
+    event.emplace(Event{
+        Event::Lock{.key = key, .granted = true, .value = std::to_string(hold.detach().value)}});
+  } catch (const Deadlock& error) {
+    event = failed(key, "deadlock", error);
+  } catch (const LimitMismatch& error) {
+    event = failed(key, "limit-mismatch", error);
+  } catch (const Evicted& error) {
+    event = failed(key, "evicted", error);
+  } catch (const BadRequest& error) {
+    event = failed(key, "bad-request", error);
+  } catch (const StoreError&) {
+    again = true;
+  } catch (const Error&) {
+    // The anchor is gone: the workflow was cancelled or has ended. Or the space is closed.
+  }
+  if (again) {
+    self->post_at(
+        self->store_->latest_now() + std::chrono::milliseconds{100},
+        [self, id, key, owner, claims] { self->wait_for_lock(self, id, key, owner, claims); });
+  } else if (event && !self->stopping()) {
+    self->offer(id, *std::move(event));
+  }
+}
+
+}  // namespace tenure::flow
