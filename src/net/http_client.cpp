@@ -18,10 +18,6 @@
 namespace tenure::net {
 namespace {
 
-struct FreeMulti {
-  void operator()(CURLM* multi) const noexcept { ::curl_multi_cleanup(multi); }
-};
-
 CURLM* new_multi() {
   static std::once_flag once;
   // Never undone: other parts of the program may use libcurl too.
@@ -96,6 +92,9 @@ class HttpClient::Loop {
     std::unique_ptr<Transfer> transfer{};  // While it runs.
   };
   using Jobs = std::map<Id, std::unique_ptr<Job>>;
+  struct FreeMulti {
+    void operator()(CURLM* multi) const noexcept { ::curl_multi_cleanup(multi); }
+  };
 
   void run() {
     for (;;) {
