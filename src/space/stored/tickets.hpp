@@ -150,8 +150,8 @@ class Tickets {
   bool remove_unreadable(const Unreadable& found) const;
 
  private:
-  [[nodiscard]] bool agree_in_line(const Row& row, const Claim& claim, Token own,
-                                   const Range& line, Txn& txn) const;
+  [[nodiscard]] bool agree_in_line(const Row& row, const Claim& claim, Token own, const Range& line,
+                                   Txn& txn) const;
   [[nodiscard]] bool limit_clash(const Row& row, const Claim& asked, const Entry& entry) const;
   [[nodiscard]] View look_once(const Look& look, const Row& row, const std::string& own_key) const;
 
