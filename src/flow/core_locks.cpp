@@ -9,6 +9,14 @@ namespace tenure::flow {
 
 // Runs by itself. The engine knows it, and ends what still waits when the engine ends.
 struct Core::LockCall {
+  // Resumes in a job of the engine's.
+  struct OnEngine {
+    std::shared_ptr<Core> core;
+    void execute(ResumeHandle resume) const {
+      core->post([resume = std::move(resume)]() mutable { resume(); });
+    }
+  };
+
   struct promise_type {
     promise_type(Core& /*this*/, const std::shared_ptr<Core>& core, const std::string& /*id*/,
                  const OpKey& /*key*/, const Owner& /*owner*/, const std::vector<Claim>& /*claims*/)
@@ -37,14 +45,6 @@ struct Core::LockCall {
 };
 
 namespace {
-
-// Resumes in a job of the engine's.
-struct OnEngine {
-  std::shared_ptr<Core> core;
-  void execute(ResumeHandle resume) const {
-    core->post([resume = std::move(resume)]() mutable { resume(); });
-  }
-};
 
 Event failed(const OpKey& key, std::string type, const std::exception& error) {
   const ErrorInfo info{.type = std::move(type), .code = {}, .message = error.what()};
@@ -79,7 +79,7 @@ Core::LockCall Core::wait_for_lock(std::shared_ptr<Core> self, std::string id, O
                               .as(owner)
                               .anchored(keys::anchor(self->partition_of(id), id, key))
                               .request_id(1);
-    Hold hold = co_await locker.async_lock(claims, resume_on(OnEngine{self}));
+    Hold hold = co_await locker.async_lock(claims, resume_on(LockCall::OnEngine{self}));
     event.emplace(Event{
         Event::Lock{.key = key, .granted = true, .value = std::to_string(hold.detach().value)}});
   } catch (const Deadlock& error) {

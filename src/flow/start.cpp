@@ -74,6 +74,13 @@ void Core::start(std::string_view type, std::string input, StartOptions options,
     throw BadRequest("workflow '" + std::string{type} + "' cannot be started with " + input + ": " +
                      error.what());
   }
+  if (!options.idempotency_key.empty()) {
+    // Before a place is looked for: the first run may have the last one.
+    if (const std::optional<Entry> first = read(keys::idempotency(options.idempotency_key))) {
+      started(Run{shared_from_this(), first->value}, nullptr);
+      return;
+    }
+  }
   call->id = options.id.empty() ? new_id(options_.random) : std::move(options.id);
   call->partition = partition_of(call->id);
   Record& record = call->record;

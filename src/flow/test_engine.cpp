@@ -6,7 +6,6 @@
 #include "tenure/flow_test.hpp"
 
 namespace tenure::test {
-namespace {
 
 // Runs jobs when it is told to, on the thread that tells.
 class Loop final : public Executor {
@@ -111,8 +110,6 @@ class Mortal final : public Store {
   bool dead_ = false;
   std::vector<std::string> sessions_;
 };
-
-}  // namespace
 
 class World {
  public:
