@@ -9,7 +9,11 @@ import subprocess
 
 from harness import LIMIT, main
 
+<<<<<<< HEAD
 COMMANDS = ["run", "ls", "tree", "show", "watch", "evict", "doctor", "bench", "pipeline", "demo",
+=======
+COMMANDS = ["run", "git", "ls", "tree", "show", "watch", "evict", "doctor", "bench", "demo",
+>>>>>>> 134149e4ae3f2a4ee4ac76492b1fef99e44fa59d
             "completions", "man"]
 
 

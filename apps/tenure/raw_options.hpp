@@ -12,13 +12,18 @@ namespace tenure::cli {
 struct Raw {
   std::string space, path, group, permits, timeout, max_hold, code, label, token, shell;
   std::string clients, processes, keys, mode, seconds, hold;
+  std::string remote, branch, message, attempts;
   std::vector<std::string> paths;
   bool shared = false, try_only = false, quiet = false, json = false, now = false;
+<<<<<<< HEAD
   bool new_epoch = false;
   // Of pipeline.
   std::string action, file, jobs, summary, format, report;
   std::vector<std::string> only, except, from;
   bool keep_going = false, dry_run = false, wait = false;
+=======
+  bool new_epoch = false, dry_run = false, accept_rewrite = false;
+>>>>>>> 134149e4ae3f2a4ee4ac76492b1fef99e44fa59d
 };
 
 // Throws UsageError or BadRequest. `command_line` is what follows `--`, for run.

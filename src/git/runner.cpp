@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <mutex>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,11 @@ namespace tenure::git {
 namespace {
 
 namespace fs = std::filesystem;
+
+// The repository of the worktree, and a remote on this machine, look this often, on average,
+// whether they should clean up: the look is a process, and cleaning up is due after thousands of
+// objects.
+constexpr std::uint64_t pushes_per_maintenance = 64;
 
 // A short name for what a slot belongs to.
 std::string key_of(const std::string& text) {
@@ -27,18 +33,45 @@ bool same(const git_oid& a, const git_oid& b) { return git_oid_equal(&a, &b) != 
 
 std::optional<fs::path> common_directory_of(const fs::path& repository) {
   if (repository.empty()) return std::nullopt;
-  const Repo opened = make<Repo>("cannot open the repository '" + repository.string() + "'",
+  const auto opened = make<Repo>("cannot open the repository '" + repository.string() + "'",
                                  git_repository_open_ext, repository.c_str(),
                                  GIT_REPOSITORY_OPEN_NO_SEARCH, nullptr);
   return fs::canonical(git_repository_commondir(opened.get()));
 }
 
+Place checked(Place place) {
+  if (place.remote.empty() || place.remote.starts_with('-') || place.remote.contains('\0')) {
+    throw BadRequest("'" + place.remote + "' is not a remote: give a URL or a path");
+  }
+  check_branch_name(place.branch);
+  if (!place.working_copy.empty()) {
+    place.working_copy = std::filesystem::absolute(place.working_copy).lexically_normal();
+  }
+  return place;
+}
+
+Options checked(Options options) {
+  if (options.max_attempts == 0) throw BadRequest("max_attempts must be greater than zero");
+  if (options.base.count() < 0 || options.cap.count() < 0) {
+    throw BadRequest("the delays before a retry must not be negative");
+  }
+  if (options.author.name.empty() != options.author.email.empty()) {
+    throw BadRequest("an author needs both a name and an email address");
+  }
+  return options;
+}
+
 }  // namespace
+
+Path lock_path_of(const Place& place) {
+  const Place good = checked(place);
+  return Path::of("tenure.git", canonical_remote(good.remote), good.branch);
+}
 
 TransactionRunner::TransactionRunner(Place place, Options options, process::Guardian guardian,
                                      int session)
-    : place_(std::move(place)),
-      options_(std::move(options)),
+    : place_(checked(std::move(place))),
+      options_(checked(std::move(options))),
       remote_(place_.remote, options_.push_remote, place_.branch),
       session_(session),
       program_(std::move(guardian), options_.git_timeout),
@@ -57,7 +90,7 @@ Outcome TransactionRunner::checkpoint(const Hold& hold, const std::string& messa
   }
   Call call{.hold = hold, .stop = stop, .message = message};
   return run(call, [this](Round& round) {
-    round.had = round.copy->snapshot(program_, *settings_, round.call.stop);
+    round.had = round.copy->snapshot(program_, settings_, round.call.stop);
     const git_oid tree = round.copy->merge(round.base, round.had);
     Slot::set_seen(round.worktree.repository(), round.base);
     round.worktree.load(tree);
@@ -87,10 +120,11 @@ Slot TransactionRunner::take_slot(const Call& call) {
   plan.key = key_of(canonical_remote(remote_.remote()) + '\n' + remote_.branch() + '\n' +
                     plan.local_repository.value_or("").string());
   Slot slot = Slot::take(plan);
-  std::vector<int> shared{slot.descriptor()};
-  if (session_ >= 0) shared.push_back(session_);
-  program_.keep_open(std::move(shared));
-  if (!settings_) settings_ = read_settings(program_, slot.tree(), call.stop);
+  shared_ = {slot.descriptor()};
+  if (session_ >= 0) shared_.push_back(session_);
+  program_.keep_open(shared_);
+  if (!has_settings_) settings_ = read_settings(program_, slot.tree(), call.stop);
+  has_settings_ = true;
   return slot;
 }
 
@@ -106,7 +140,7 @@ void TransactionRunner::clone_if_missing(const std::stop_token& stop) {
 
 TransactionRunner::Round TransactionRunner::new_round(Call& call, const Slot& slot) {
   return {.call = call,
-          .worktree = Worktree{slot, program_, *settings_, call.stop},
+          .worktree = Worktree{slot, program_, settings_, call.stop},
           .copy = {},
           .base = {},
           .had = {},
@@ -131,7 +165,7 @@ Outcome TransactionRunner::run(Call& call, const Change& change) {
 
 // What must be so before the transform is called.
 void TransactionRunner::begin(Round& round) {
-  Worktree& worktree = round.worktree;
+  const Worktree& worktree = round.worktree;
   round.base = remote_.fetch(worktree, program_, round.call.stop);
   const std::optional<git_oid> seen = Slot::seen(worktree.repository());
   if (seen && !options_.accept_rewritten_history && !worktree.is_ancestor(*seen, round.base)) {
@@ -150,9 +184,23 @@ void TransactionRunner::begin(Round& round) {
                        "open the repository without a working copy");
   }
   round.copy.emplace(place_.working_copy, place_.branch);
-  round.copy->check_locks();
+  await_locks(*round.copy);
   round.copy->check_behind(worktree, round.base);
   round.had = round.copy->head_tree();
+}
+
+// A lock file that is young may belong to a git that runs, such as the `git status` of an editor.
+void TransactionRunner::await_locks(const WorkingCopy& copy) const {
+  constexpr std::chrono::milliseconds step{50};
+  constexpr int steps = 20;
+  for (int i = 0; i < steps && copy.has_young_lock(); ++i) {
+    if (options_.sleep) {
+      options_.sleep(step);
+    } else {
+      std::this_thread::sleep_for(step);
+    }
+  }
+  copy.check_locks();
 }
 
 git_oid TransactionRunner::transformed(Round& round, const Transform& transform) {
@@ -165,9 +213,9 @@ git_oid TransactionRunner::transformed(Round& round, const Transform& transform)
   transaction.message_ = options_.message;
   transform(transaction);
   round.call.message = transaction.message_;
+  round.worktree.slot().restore();
   // A transform that used git itself may have moved HEAD; its files are what counts.
   Slot::set_seen(round.worktree.repository(), round.base);
-  round.worktree.slot().remove_stale_locks();
   return round.worktree.stage();
 }
 
@@ -199,8 +247,9 @@ std::optional<Outcome> TransactionRunner::push(Round& round) {
     throw GitError(Problem::lock_lost,
                    "the lock of " + remote_.text() + " was lost: nothing was pushed");
   }
+  maintains_ = random_() % pushes_per_maintenance == 0;
   const RemoteBranch::Push pushed =
-      remote_.push(round.worktree, program_, round.base, round.commit, call.stop);
+      remote_.push(round.worktree, program_, round.base, round.commit, maintains_, call.stop);
   met_lock_file_ = pushed.verdict.result == PushResult::locked;
   switch (pushed.verdict.result) {
     case PushResult::pushed: return finish(round, true);
@@ -234,7 +283,7 @@ bool TransactionRunner::was_pushed(Round& round) {
 }
 
 Outcome TransactionRunner::finish(Round& round, bool committed) {
-  Slot::set_seen(round.worktree.repository(), round.commit);
+  note_head(round, committed);
   Outcome out{.commit = committed ? text_of(round.commit) : "",
               .head = text_of(round.commit),
               .attempts = round.call.attempt,
@@ -248,6 +297,19 @@ Outcome TransactionRunner::finish(Round& round, bool committed) {
     out.working_copy_note = error.what();
   }
   return out;
+}
+
+// The commit is at the remote: what fails from here on is no reason to report a failure.
+void TransactionRunner::note_head(Round& round, bool committed) {
+  try {
+    Slot::set_seen(round.worktree.repository(), round.commit);
+    if (!committed || !maintains_) return;
+    (void)program_.run({.arguments = {"-c", "gc.autoDetach=false", "gc", "--auto", "-q"},
+                        .directory = round.worktree.slot().tree()},
+                       round.call.stop);
+  } catch (const GitError&) {  // The next transaction finds the head and cleans up.
+    return;
+  }
 }
 
 void TransactionRunner::give_up(const Call& call) const {

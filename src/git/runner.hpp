@@ -17,6 +17,7 @@
 #include <random>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "base/backoff.hpp"
 #include "git/program.hpp"
@@ -37,14 +38,21 @@ struct Place {
   std::filesystem::path working_copy;
 };
 
+// What is locked in the space. Throws BadRequest for a remote or branch that git does not accept.
+[[nodiscard]] Path lock_path_of(const Place& place);
+
 class TransactionRunner {
  public:
-  // Commands keep `session` open, so that the hold outlives them; -1: nothing.
+  // Commands keep `session` open, so that the hold outlives them; -1: nothing. Throws BadRequest
+  // for names and options that make no sense.
   TransactionRunner(Place place, Options options, process::Guardian guardian, int session);
 
   Outcome transaction(const Hold& hold, const Transform& transform, const std::stop_token& stop);
   Outcome checkpoint(const Hold& hold, const std::string& message, const std::stop_token& stop);
   std::string preview(const Hold& hold, const Transform& transform, const std::stop_token& stop);
+
+  // What a command that runs in the worktree must keep open until it has ended.
+  [[nodiscard]] const std::vector<int>& shared_descriptors() const noexcept { return shared_; }
 
  private:
   struct Call {
@@ -73,6 +81,8 @@ class TransactionRunner {
   std::optional<Outcome> push(Round& round);
   [[nodiscard]] bool was_pushed(Round& round);
   [[nodiscard]] Outcome finish(Round& round, bool committed);
+  void note_head(Round& round, bool committed);
+  void await_locks(const WorkingCopy& copy) const;
   [[noreturn]] void give_up(const Call& call) const;
   void pause(const Call& call);
   void clone_if_missing(const std::stop_token& stop);
@@ -82,11 +92,14 @@ class TransactionRunner {
   const Options options_;
   const RemoteBranch remote_;
   const int session_;
+  std::vector<int> shared_;
   GitProgram program_;
-  std::optional<UserSettings> settings_;
+  UserSettings settings_;
+  bool has_settings_ = false;  // They are read with the first call.
   std::mt19937_64 random_{std::random_device{}()};
   base::Backoff backoff_;
   bool met_lock_file_ = false;  // The last push did.
+  bool maintains_ = false;      // The last push may be followed by a clean-up.
 };
 
 }  // namespace tenure::git

@@ -81,6 +81,8 @@ Slot::~Slot() {
   if (lock_.get() < 0) return;
   std::error_code ignored;
   fs::remove(directory_ / "busy", ignored);
+  // Not only closed: the guardian of the last command may close its copy a moment later.
+  ::flock(lock_.get(), LOCK_UN);
 }
 
 Slot Slot::take(const SlotPlan& plan) {
@@ -107,14 +109,17 @@ void Slot::prepare(const SlotPlan& plan) {
     build(plan);
     return;
   }
-  // A transform may have removed it.
+  restore();
+  if (killed && own_) remove_matching(common_, &is_temporary);
+}
+
+void Slot::restore() const {
   const std::string link = "gitdir: " + admin_.string() + "\n";
   if (read_file(tree() / ".git") != link) {
     remove_tree(tree() / ".git");
     write_file(tree() / ".git", link);
   }
   remove_stale_locks();
-  if (killed && own_) remove_matching(common_, &is_temporary);
 }
 
 void Slot::build(const SlotPlan& plan) {
@@ -162,12 +167,12 @@ void Slot::remove_stale_locks() const {
 }
 
 Repo Slot::open(const std::string& settings) const {
-  Repo repository = make<Repo>("cannot open the worktree '" + tree().string() + "'",
+  auto repository = make<Repo>("cannot open the worktree '" + tree().string() + "'",
                                git_repository_open, tree().c_str());
   if (settings.empty()) return repository;
   const fs::path file = directory_ / "settings";
   if (read_file(file) != settings) write_file(file, settings);
-  const Config config = make<Config>("cannot read the settings of git", git_config_new);
+  const auto config = make<Config>("cannot read the settings of git", git_config_new);
   check(git_config_add_file_ondisk(config.get(), file.c_str(), GIT_CONFIG_LEVEL_LOCAL,
                                    repository.get(), 1),
         "cannot read '" + file.string() + "'");
