@@ -23,7 +23,7 @@ using OnClaims = void (*)(void* crew, Index task, std::optional<Hold> hold,
                           std::exception_ptr error);
 
 // Everything by value; what the pointers refer to outlives the wait, because run() waits for it.
-// NOLINTNEXTLINE(cppcoreguidelines-avoid-reference-coroutine-parameters)
+// NOLINTNEXTLINE(readability-static-accessed-through-instance): the compiler does that.
 Detached wait_for_claims(const Locker* locker, const std::vector<Claim>* claims,
                          std::stop_token stop, void* crew, Index task, OnClaims told) {
   std::optional<Hold> hold;

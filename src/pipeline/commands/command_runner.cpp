@@ -18,6 +18,9 @@
 #include "tenure/detail/saturating.hpp"
 #include "tenure/error.hpp"
 
+// A slot that runs something has a guardian, and a task with `locks` a locker.
+// NOLINTBEGIN(bugprone-unchecked-optional-access)
+
 namespace tenure::pipeline {
 
 using process::Event;
@@ -25,11 +28,13 @@ using process::Guardian;
 
 // Where grants arrive, on any thread; shared with the requests, which may outlive the runner.
 struct CommandRunner::ClaimQueue {
+  // NOLINTBEGIN(readability-redundant-member-init): designated initializers may leave them out.
   struct Answer {
     Index task = no_task;
     std::optional<Hold> hold{};
     std::string error{};
   };
+  // NOLINTEND(readability-redundant-member-init)
   ClaimQueue() : wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
   void put(Answer answer) {
     const std::scoped_lock lock{mutex};
@@ -56,6 +61,7 @@ struct CommandRunner::ClaimQueue {
       [[noreturn]] static void unhandled_exception() noexcept { std::terminate(); }
     };
   };
+  // NOLINTNEXTLINE(readability-static-accessed-through-instance): the compiler does that.
   static Detached wait_for(std::shared_ptr<ClaimQueue> queue, Locker locker,
                            std::vector<Claim> claims, std::stop_token stop, Index task) {
     Answer answer{.task = task};
@@ -130,7 +136,7 @@ std::vector<CommandRunner::Busy> CommandRunner::busy() const {
 bool CommandRunner::claim(Index task) {
   const std::vector<Claim>& locks = tasks_[task].task.locks;
   if (locks.empty()) return true;
-  std::stop_source& stop = claims_.insert_or_assign(task, std::stop_source{}).first->second;
+  const std::stop_source& stop = claims_.insert_or_assign(task, std::stop_source{}).first->second;
   ClaimQueue::wait_for(claim_queue_, *options_.locker, locks, stop.get_token(), task);
   return false;
 }
@@ -408,3 +414,5 @@ std::optional<Runner::Report> CommandRunner::wait(std::optional<std::chrono::nan
 }
 
 }  // namespace tenure::pipeline
+
+// NOLINTEND(bugprone-unchecked-optional-access)

@@ -72,8 +72,9 @@ class CommandListener {
 class CommandRunner final : public Runner {
  public:
   struct Options {
-    std::string directory;           // Of the manifest.
-    std::optional<Locker> locker{};  // For `locks`.
+    std::string directory;  // Of the manifest.
+    // For `locks`. NOLINTNEXTLINE(readability-redundant-member-init)
+    std::optional<Locker> locker{};
   };
   // Something else to wait for on the same thread.
   struct Source {
@@ -83,6 +84,8 @@ class CommandRunner final : public Runner {
 
   CommandRunner(std::vector<CommandTask> tasks, std::vector<process::Guardian> guardians,
                 RunState& state, CommandListener& listener, Options options);
+  CommandRunner(const CommandRunner&) = delete;
+  CommandRunner& operator=(const CommandRunner&) = delete;
   ~CommandRunner() override;
 
   void watch(Source source) { sources_.push_back(std::move(source)); }

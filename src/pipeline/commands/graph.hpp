@@ -16,6 +16,8 @@
 
 namespace tenure::pipeline {
 
+// NOLINTBEGIN(readability-redundant-member-init): designated initializers may leave them out.
+
 // Each is the name of a task, of a group (a task with a matrix) or of a tag.
 struct Selection {
   std::vector<std::string> only{};    // These. Empty: all.
@@ -42,6 +44,8 @@ struct Graph {
   double work = 0;           // Seconds of all tasks,
   double critical_time = 0;  // and of those of the critical path.
 };
+
+// NOLINTEND(readability-redundant-member-init)
 
 // `milliseconds` by name, from earlier runs.
 [[nodiscard]] Graph graph_of(const std::vector<Task>& tasks,

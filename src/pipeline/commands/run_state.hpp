@@ -30,6 +30,7 @@
 
 namespace tenure::pipeline {
 
+// NOLINTBEGIN(readability-redundant-member-init): designated initializers may leave them out.
 struct RunInfo {
   std::string id{};
   std::string manifest{};
@@ -45,6 +46,8 @@ struct TaskRecord {
   unsigned attempt = 0;
   std::int64_t milliseconds = 0;  // Of a task that is done.
 };
+
+// NOLINTEND(readability-redundant-member-init)
 
 class RunState {
  public:
