@@ -75,6 +75,24 @@ void define_run(Definitions& in) {
   space(app, in);
 }
 
+void define_git(Definitions& in) {
+  CLI::App* const app =
+      command(in, "git", "Run a command in a worktree of a git branch, and push what it changed");
+  value(app, "--remote", in.raw.remote, "URL",
+        "The repository to push to (default: that of the current directory's repository)");
+  value(app, "--branch", in.raw.branch, "BRANCH",
+        "The branch to change (default: that of the current directory's repository)");
+  value(app, "-m,--message", in.raw.message, "MESSAGE",
+        "The message of the commit (default: the command's name)");
+  app->add_flag("--dry-run", in.raw.dry_run, "Print the changes as a patch, and push nothing");
+  value(app, "--attempts", in.raw.attempts, "N",
+        "How often to run the command when other writers push first (default: 20)");
+  app->add_flag("--accept-rewrite", in.raw.accept_rewrite,
+                "Continue after somebody has rewritten the history of the branch");
+  app->add_flag("--quiet", in.raw.quiet, "Print nothing but errors");
+  space(app, in);
+}
+
 void define_lists(Definitions& in) {
   CLI::App* const ls = command(in, "ls", "List who holds a lock and who waits for one");
   ls->add_option("PATH", in.raw.path, "Only locks at this path, above it and below it")
@@ -184,6 +202,7 @@ std::unique_ptr<Definitions> define() {
   in->app.set_version_flag("--version", "tenure " TENURE_VERSION, "Print the version");
   in->app.require_subcommand(1);
   define_run(*in);
+  define_git(*in);
   define_lists(*in);
   define_operations(*in);
   define_bench(*in);
@@ -217,7 +236,7 @@ ManualCommand manual_command(const CLI::App& app) {
                                .many = option->get_expected_max() > 1});
     }
   }
-  if (out.name == "run") {
+  if (takes_command(out.name)) {
     out.arguments.push_back({.name = "-- COMMAND",
                              .text = "The command to run while the lock is held",
                              .required = true,
@@ -299,7 +318,7 @@ Command parse_arguments(int argc, const char* const* argv) {
   const std::vector<const char*> sorted = command_first({argv, static_cast<std::size_t>(argc)});
   std::span<const char* const> arguments{sorted};
   std::vector<std::string> command_line;
-  if (arguments.size() > 1 && std::string_view{arguments[1]} == "run") {
+  if (arguments.size() > 1 && takes_command(arguments[1])) {
     const auto separator = std::ranges::find(arguments, std::string_view{"--"});
     if (separator != arguments.end()) {
       command_line.assign(separator + 1, arguments.end());

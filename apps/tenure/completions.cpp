@@ -87,7 +87,7 @@ std::string bash(const Manual& manual) {
   out +=
       "    return\n"
       "  fi\n"
-      "  if [[ ${COMP_WORDS[1]} == run ]]; then\n"
+      "  if [[ ${COMP_WORDS[1]} == @(run|git) ]]; then\n"
       "    for (( i = 2; i < COMP_CWORD; i++ )); do\n"
       "      if [[ ${COMP_WORDS[i]} == -- ]]; then\n"
       "        if declare -F _command_offset >/dev/null; then\n"
@@ -129,7 +129,7 @@ std::string zsh_option(const ManualOption& option) {
 std::string zsh_case(const ManualCommand& command) {
   std::string out = fmt::format("    {})\n      _arguments -s \\\n", command.name);
   for (const ManualOption& option : command.options) out += zsh_option(option);
-  if (command.name == "run")
+  if (takes_command(command.name))
     return out +
            "        '(-)--[end of options; the command follows]' '*:::command:_normal'\n      ;;\n";
   if (command.name == "completions") return out + "        '1:shell:(bash zsh fish)'\n      ;;\n";
@@ -196,7 +196,7 @@ std::string fish(const Manual& manual) {
     if (command.name == "completions") {
       out += fmt::format("complete -c tenure -n '{}' -a 'bash zsh fish'\n", chosen);
     }
-    if (command.name == "run") {
+    if (takes_command(command.name)) {
       out += fmt::format(
           "complete -c tenure -n '{}; and contains -- -- (commandline -opc)' -F "
           "-a '(__fish_complete_command)'\n",

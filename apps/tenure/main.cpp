@@ -13,6 +13,7 @@
 #include "demo.hpp"
 #include "demo_processes.hpp"
 #include "exit_status.hpp"
+#include "git.hpp"
 #include "list.hpp"
 #include "operate.hpp"
 #include "pipeline.hpp"
@@ -34,6 +35,7 @@ struct Perform {
 
   int operator()(const PrintOptions& options) const { return print(options.text); }
   int operator()(const RunOptions& options) const { return run(options); }
+  int operator()(const GitOptions& options) const { return git(options); }
   int operator()(const EvictOptions& options) const { return evict(options); }
   int operator()(const BenchOptions& options) const { return bench(options); }
   int operator()(const PipelineCommand& options) const { return pipeline(options); }

@@ -61,7 +61,7 @@ std::string entries(std::string_view title, const std::array<Entry, size>& list)
 }
 
 constexpr std::array statuses{
-    Entry{"0", "Success. run: the command's own exit status, whatever it is."},
+    Entry{"0", "Success. run and git: the command's own exit status, whatever it is."},
     Entry{"1",
           "The space can't be used. evict: there is no such ticket. doctor: there is a problem."},
     Entry{"2", "The command line is not valid."},
@@ -72,7 +72,8 @@ constexpr std::array statuses{
           "run: the lock was lost (evicted, --max-hold, the space was replaced) and the command "
           "was ended; or the request was evicted from the queue."},
     Entry{"75",
-          "run: the lock was not acquired in time (--try, --timeout). -E sets another status."},
+          "run: the lock was not acquired in time (--try, --timeout). -E sets another status. git: "
+          "other writers pushed first every time (--attempts)."},
     Entry{"126", "run: the command was found, but can't be executed."},
     Entry{"127", "run: the command was not found."},
     Entry{"128+n", "Signal n ended the command, the wait for the lock, or tenure itself."},

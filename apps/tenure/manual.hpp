@@ -32,6 +32,11 @@ struct ManualCommand {
   [[nodiscard]] std::string usage() const;  // "tenure show [OPTIONS] PATH"
 };
 
+// Whether a command to run follows, behind `--`.
+[[nodiscard]] constexpr bool takes_command(std::string_view name) noexcept {
+  return name == "run" || name == "git";
+}
+
 struct Manual {
   std::string summary;
   std::vector<ManualOption> options;

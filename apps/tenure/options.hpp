@@ -31,6 +31,18 @@ struct RunOptions {
   std::vector<std::string> command;  // Never empty.
 };
 
+struct GitOptions {
+  std::string space;
+  std::string remote;  // Empty: that of the repository of the current directory. So is the branch.
+  std::string branch;
+  std::string message;  // Empty: the command's name.
+  std::uint32_t attempts = 20;
+  bool dry_run = false;
+  bool accept_rewrite = false;
+  bool quiet = false;
+  std::vector<std::string> command;  // Never empty.
+};
+
 struct ListOptions {
   std::string space;
   Path path;
@@ -103,8 +115,8 @@ struct PrintOptions {
 };
 
 using Command =
-    std::variant<PrintOptions, RunOptions, LsOptions, TreeOptions, ShowOptions, WatchOptions,
-                 EvictOptions, DoctorOptions, BenchOptions, PipelineCommand, DemoOptions,
-                 ContenderOptions, CompletionsOptions, ManOptions>;
+    std::variant<PrintOptions, RunOptions, GitOptions, LsOptions, TreeOptions, ShowOptions,
+                 WatchOptions, EvictOptions, DoctorOptions, BenchOptions, PipelineCommand,
+                 DemoOptions, ContenderOptions, CompletionsOptions, ManOptions>;
 
 }  // namespace tenure::cli

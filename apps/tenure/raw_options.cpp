@@ -114,6 +114,23 @@ RunOptions run_options(const Raw& raw, std::vector<std::string> command_line) {
   return out;
 }
 
+GitOptions git_options(const Raw& raw, std::vector<std::string> command_line) {
+  GitOptions out;
+  out.space = raw.space;
+  out.remote = raw.remote;
+  out.branch = raw.branch;
+  out.message = raw.message;
+  if (!raw.attempts.empty()) {
+    out.attempts = number_of<std::uint32_t>("--attempts", raw.attempts, 1, 1'000'000);
+  }
+  out.dry_run = raw.dry_run;
+  out.accept_rewrite = raw.accept_rewrite;
+  out.quiet = raw.quiet;
+  if (command_line.empty()) throw UsageError("no command given: put it after --");
+  out.command = std::move(command_line);
+  return out;
+}
+
 template <class Options>
 Options list_options(const Raw& raw) {
   Options out;
@@ -217,6 +234,7 @@ CompletionsOptions completions_options(const Raw& raw) {
 Command options_of(const std::string& subcommand, const Raw& raw,
                    std::vector<std::string> command_line) {
   if (subcommand == "run") return run_options(raw, std::move(command_line));
+  if (subcommand == "git") return git_options(raw, std::move(command_line));
   if (subcommand == "ls") return list_options<LsOptions>(raw);
   if (subcommand == "tree") return list_options<TreeOptions>(raw);
   if (subcommand == "show") return list_options<ShowOptions>(raw);

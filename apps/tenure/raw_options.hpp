@@ -12,9 +12,10 @@ namespace tenure::cli {
 struct Raw {
   std::string space, path, group, permits, timeout, max_hold, code, label, token, shell;
   std::string clients, processes, keys, mode, seconds, hold;
+  std::string remote, branch, message, attempts;
   std::vector<std::string> paths;
   bool shared = false, try_only = false, quiet = false, json = false, now = false;
-  bool new_epoch = false;
+  bool new_epoch = false, accept_rewrite = false;
   // Of pipeline.
   std::string action, file, jobs, summary, format, report;
   std::vector<std::string> only, except, from;

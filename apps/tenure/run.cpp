@@ -1,22 +1,16 @@
 #include "run.hpp"
 
 #include <fmt/core.h>
-#include <pwd.h>
-#include <sys/random.h>
-#include <sys/types.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <cstdio>
 #include <string>
-#include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "cli.hpp"
-#include "environment.hpp"
 #include "exit_status.hpp"
+#include "owner.hpp"
 #include "process/find_command.hpp"
 #include "process/process_tree.hpp"
 #include "space_choice.hpp"
@@ -27,29 +21,6 @@
 
 namespace tenure::cli {
 namespace {
-
-// "ann-0123456789ab": shows whose lock it is, and is unique.
-std::string new_owner_name() {
-  std::uint64_t number = 0;
-  if (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) {
-    throw std::system_error(errno, std::generic_category(), "getrandom");
-  }
-  const passwd* const user = ::getpwuid(::geteuid());  // NOLINT(concurrency-mt-unsafe): main thread
-  const std::string name = user != nullptr ? user->pw_name : std::to_string(::geteuid());
-  return fmt::format("{}-{:012x}", name, number & 0xffff'ffff'ffffU);
-}
-
-// Inside another `tenure run`, a child of that one's owner.
-Owner new_owner() {
-  const std::string_view parent = environment("TENURE_OWNER");
-  if (parent.empty()) return Owner{new_owner_name()};
-  const auto path = Path::parse(parent);
-  if (!path) {
-    throw UsageError(
-        "TENURE_OWNER is not valid, unset it: " + printable(path.error().message(parent)), "run");
-  }
-  return Owner{*path}.child(new_owner_name());
-}
 
 // For people who list the locks. Arguments may be secret, so only the name.
 std::string label_of(const RunOptions& options) {
@@ -129,7 +100,7 @@ int run(const RunOptions& options) {
   RunOptions labelled = options;
   labelled.label = label_of(options);
   const SpaceChoice choice = choose_space(options.space);
-  const Owner owner = new_owner();
+  const Owner owner = new_owner("run");
   const process::Signals signals = process::Signals::block();
   process::adopt_orphans();
   process::Guardian guardian = process::Guardian::start(

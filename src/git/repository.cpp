@@ -28,40 +28,13 @@ class HeldHere {
   ~HeldHere() { held_here.pop_back(); }
 };
 
-Path path_of(const Place& place) {
-  return Path::of("tenure.git", canonical_remote(place.remote), place.branch);
-}
-
-Place checked(Place place) {
-  if (place.remote.empty() || place.remote.starts_with('-') || place.remote.contains('\0')) {
-    throw BadRequest("'" + place.remote + "' is not a remote: give a URL or a path");
-  }
-  check_branch_name(place.branch);
-  if (!place.working_copy.empty()) {
-    place.working_copy = std::filesystem::absolute(place.working_copy).lexically_normal();
-  }
-  return place;
-}
-
-Options checked(Options options) {
-  if (options.max_attempts == 0) throw BadRequest("max_attempts must be greater than zero");
-  if (options.base.count() < 0 || options.cap.count() < 0) {
-    throw BadRequest("the delays before a retry must not be negative");
-  }
-  if (options.author.name.empty() != options.author.email.empty()) {
-    throw BadRequest("an author needs both a name and an email address");
-  }
-  return options;
-}
-
 }  // namespace
 
 RepositoryState::RepositoryState(Place place, const Space& space, Options options,
                                  process::Guardian guardian)
-    : lock_path_(path_of(checked(place))),
+    : lock_path_(lock_path_of(place)),
       locker_(space),
-      runner_(checked(std::move(place)), checked(std::move(options)), std::move(guardian),
-              space.descriptor()) {
+      runner_(std::move(place), std::move(options), std::move(guardian), space.descriptor()) {
   start_library();
 }
 

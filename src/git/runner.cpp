@@ -33,12 +33,39 @@ std::optional<fs::path> common_directory_of(const fs::path& repository) {
   return fs::canonical(git_repository_commondir(opened.get()));
 }
 
+Place checked(Place place) {
+  if (place.remote.empty() || place.remote.starts_with('-') || place.remote.contains('\0')) {
+    throw BadRequest("'" + place.remote + "' is not a remote: give a URL or a path");
+  }
+  check_branch_name(place.branch);
+  if (!place.working_copy.empty()) {
+    place.working_copy = std::filesystem::absolute(place.working_copy).lexically_normal();
+  }
+  return place;
+}
+
+Options checked(Options options) {
+  if (options.max_attempts == 0) throw BadRequest("max_attempts must be greater than zero");
+  if (options.base.count() < 0 || options.cap.count() < 0) {
+    throw BadRequest("the delays before a retry must not be negative");
+  }
+  if (options.author.name.empty() != options.author.email.empty()) {
+    throw BadRequest("an author needs both a name and an email address");
+  }
+  return options;
+}
+
 }  // namespace
+
+Path lock_path_of(const Place& place) {
+  const Place good = checked(place);
+  return Path::of("tenure.git", canonical_remote(good.remote), good.branch);
+}
 
 TransactionRunner::TransactionRunner(Place place, Options options, process::Guardian guardian,
                                      int session)
-    : place_(std::move(place)),
-      options_(std::move(options)),
+    : place_(checked(std::move(place))),
+      options_(checked(std::move(options))),
       remote_(place_.remote, options_.push_remote, place_.branch),
       session_(session),
       program_(std::move(guardian), options_.git_timeout),
@@ -87,9 +114,9 @@ Slot TransactionRunner::take_slot(const Call& call) {
   plan.key = key_of(canonical_remote(remote_.remote()) + '\n' + remote_.branch() + '\n' +
                     plan.local_repository.value_or("").string());
   Slot slot = Slot::take(plan);
-  std::vector<int> shared{slot.descriptor()};
-  if (session_ >= 0) shared.push_back(session_);
-  program_.keep_open(std::move(shared));
+  shared_ = {slot.descriptor()};
+  if (session_ >= 0) shared_.push_back(session_);
+  program_.keep_open(shared_);
   if (!settings_) settings_ = read_settings(program_, slot.tree(), call.stop);
   return slot;
 }

@@ -17,6 +17,7 @@
 #include <random>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "base/backoff.hpp"
 #include "git/program.hpp"
@@ -37,14 +38,21 @@ struct Place {
   std::filesystem::path working_copy;
 };
 
+// What is locked in the space. Throws BadRequest for a remote or branch that git does not accept.
+[[nodiscard]] Path lock_path_of(const Place& place);
+
 class TransactionRunner {
  public:
-  // Commands keep `session` open, so that the hold outlives them; -1: nothing.
+  // Commands keep `session` open, so that the hold outlives them; -1: nothing. Throws BadRequest for
+  // names and options that make no sense.
   TransactionRunner(Place place, Options options, process::Guardian guardian, int session);
 
   Outcome transaction(const Hold& hold, const Transform& transform, const std::stop_token& stop);
   Outcome checkpoint(const Hold& hold, const std::string& message, const std::stop_token& stop);
   std::string preview(const Hold& hold, const Transform& transform, const std::stop_token& stop);
+
+  // What a command that runs in the worktree must keep open until it has ended.
+  [[nodiscard]] const std::vector<int>& shared_descriptors() const noexcept { return shared_; }
 
  private:
   struct Call {
@@ -82,6 +90,7 @@ class TransactionRunner {
   const Options options_;
   const RemoteBranch remote_;
   const int session_;
+  std::vector<int> shared_;
   GitProgram program_;
   std::optional<UserSettings> settings_;
   std::mt19937_64 random_{std::random_device{}()};
