@@ -192,9 +192,9 @@ git_oid TransactionRunner::transformed(Round& round, const Transform& transform)
   transaction.message_ = options_.message;
   transform(transaction);
   round.call.message = transaction.message_;
+  round.worktree.slot().restore();
   // A transform that used git itself may have moved HEAD; its files are what counts.
   Slot::set_seen(round.worktree.repository(), round.base);
-  round.worktree.slot().remove_stale_locks();
   return round.worktree.stage();
 }
 

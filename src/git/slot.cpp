@@ -81,6 +81,8 @@ Slot::~Slot() {
   if (lock_.get() < 0) return;
   std::error_code ignored;
   fs::remove(directory_ / "busy", ignored);
+  // Not only closed: the guardian of the last command may close its copy a moment later.
+  ::flock(lock_.get(), LOCK_UN);
 }
 
 Slot Slot::take(const SlotPlan& plan) {
@@ -107,14 +109,17 @@ void Slot::prepare(const SlotPlan& plan) {
     build(plan);
     return;
   }
-  // A transform may have removed it.
+  restore();
+  if (killed && own_) remove_matching(common_, &is_temporary);
+}
+
+void Slot::restore() const {
   const std::string link = "gitdir: " + admin_.string() + "\n";
   if (read_file(tree() / ".git") != link) {
     remove_tree(tree() / ".git");
     write_file(tree() / ".git", link);
   }
   remove_stale_locks();
-  if (killed && own_) remove_matching(common_, &is_temporary);
 }
 
 void Slot::build(const SlotPlan& plan) {

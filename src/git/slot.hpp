@@ -60,7 +60,8 @@ class Slot {
   [[nodiscard]] static std::optional<git_oid> seen(git_repository* repository);
   static void set_seen(git_repository* repository, const git_oid& head);
 
-  void remove_stale_locks() const;
+  // After a transform: it may have removed tree/.git, or killed a git that left lock files.
+  void restore() const;
   // Removes the worktree; the next take() makes it anew.
   void discard() const;
 
@@ -68,6 +69,7 @@ class Slot {
   Slot(std::filesystem::path directory, const SlotPlan& plan, int number, process::Descriptor lock);
   void prepare(const SlotPlan& plan);
   void build(const SlotPlan& plan);
+  void remove_stale_locks() const;
 
   std::filesystem::path directory_;
   std::filesystem::path common_;

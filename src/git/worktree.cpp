@@ -46,7 +46,7 @@ std::string Worktree::git(std::vector<std::string> arguments, std::string input,
 }
 
 void Worktree::reset_to(const git_oid& commit) const {
-  slot_.remove_stale_locks();  // Of a git that the transform started and killed.
+  slot_.restore();
   git_repository_state_cleanup(repository());
   Slot::set_seen(repository(), commit);
   if (uses_filters(commit)) {
