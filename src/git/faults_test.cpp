@@ -172,7 +172,7 @@ TEST_F(GitFaults, AGitThatHangsIsKilled) {
   Repository store = repository();
   std::string message;
   EXPECT_EQ(problem_of([&] { store.transaction(&add_one); }, &message), Problem::failed);
-  EXPECT_TRUE(contains(message, "'git push' was killed after 1s")) << message;
+  EXPECT_TRUE(contains(message, "'git receive-pack' was killed after 1s")) << message;
 }
 
 TEST_F(GitFaults, ALockThatIsLostStopsThePush) {

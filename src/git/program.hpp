@@ -8,12 +8,14 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "git/git_process.hpp"
 #include "process/guardian.hpp"
 
 namespace tenure::git {
@@ -30,14 +32,12 @@ struct GitCall {
   std::vector<std::string> arguments;
   std::filesystem::path directory{};
   std::string input{};
-  std::vector<std::string> environment{};  // NAME=value.
+  std::vector<std::string> environment{};  // NAME=value sets, NAME alone removes.
 };
 // NOLINTEND(readability-redundant-member-init)
 
 class GitProgram {
  public:
-  static constexpr std::size_t max_output = std::size_t{64} << 20U;  // The rest is dropped.
-
   GitProgram(process::Guardian guardian, std::chrono::nanoseconds timeout)
       : guardian_(std::move(guardian)), timeout_(timeout) {}
 
@@ -49,9 +49,13 @@ class GitProgram {
   // The same for a call that must succeed: throws GitError with git's words, and what they are
   // about. Returns the output.
   std::string expect(const GitCall& call, const std::stop_token& stop);
+  // The same for a call that reads and writes while it runs. The conversation must not throw.
+  [[nodiscard]] GitAnswer talk(const GitCall& call, const std::stop_token& stop,
+                               const std::function<void(GitProcess&)>& conversation);
 
  private:
-  class Session;
+  [[nodiscard]] process::Command command_of(const GitCall& call) const;
+  void check(const GitProcess::Result& result, const std::string& name) const;
 
   process::Guardian guardian_;
   std::chrono::nanoseconds timeout_;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "git/files.hpp"
+#include "git/local_push.hpp"
 #include "git/lock_files.hpp"
 
 namespace tenure::git {
@@ -133,14 +134,26 @@ void RemoteBranch::fail_missing(GitProgram& program, const Worktree& worktree,
 }
 
 RemoteBranch::Push RemoteBranch::push(const Worktree& worktree, GitProgram& program,
-                                      const git_oid& from, const git_oid& to,
+                                      const git_oid& from, const git_oid& to, bool maintain,
                                       const std::stop_token& stop) const {
   const std::string ref = "refs/heads/" + branch_;
+  const auto here = local_path(push_remote_);
+  if (const Repo opened = here && !worktree.pushes_by_git() ? open_quietly(*here) : nullptr) {
+    const GitAnswer answer =
+        push_here({.remote = git_repository_path(opened.get()),
+                   .ref = ref,
+                   .from = from,
+                   .to = to,
+                   .maintain = maintain},
+                  worktree.repository(), program, worktree.slot().tree(), stop);
+    return {.verdict = read_push(answer.status, answer.output, answer.errors),
+            .words = essence(answer.errors + "\n" + answer.output)};
+  }
   std::vector<std::string> arguments =
       words(in_foreground, {"push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no",
                             // An exact comparison: also if the branch was set back.
                             "--force-with-lease=" + ref + ":" + text_of(from)});
-  if (local_path(push_remote_)) {
+  if (here) {
     arguments.emplace_back(
         "--receive-pack=git -c gc.autoDetach=false -c "
         "maintenance.autoDetach=false receive-pack");

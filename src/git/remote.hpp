@@ -1,8 +1,8 @@
 // remote.hpp: the branch at the remote: what its head is, and moving it.
 //
 // A remote on this machine is read by libgit2, without a process and without copying objects. All
-// others are fetched by git, the first time without history. Every push is git's: only git runs the
-// hooks of both sides, and asks for credentials.
+// others are fetched by git, the first time without history. Pushes to them are git's, which asks for
+// credentials; local_push.hpp has the others. The hooks of both sides run in every case.
 //
 // Thread safety: none.
 #pragma once
@@ -38,9 +38,10 @@ class RemoteBranch {
     PushVerdict verdict;
     std::string words;  // git's.
   };
-  // Moves the head from `from` to `to`, or does nothing.
+  // Moves the head from `from` to `to`, or does nothing. `maintain`: a remote on this machine may
+  // clean up after this one.
   [[nodiscard]] Push push(const Worktree& worktree, GitProgram& program, const git_oid& from,
-                          const git_oid& to, const std::stop_token& stop) const;
+                          const git_oid& to, bool maintain, const std::stop_token& stop) const;
 
   // The remote's lock file of the branch, described, if that is here and old enough to be stale.
   [[nodiscard]] std::optional<std::string> stale_lock() const;

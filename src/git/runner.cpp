@@ -15,6 +15,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A remote on this machine looks this often, on average, whether it should clean up: the look is a
+// process, and cleaning up is due after thousands of objects.
+constexpr std::uint64_t pushes_per_maintenance = 64;
+
 // A short name for what a slot belongs to.
 std::string key_of(const std::string& text) {
   constexpr std::size_t length = 16;
@@ -227,7 +231,8 @@ std::optional<Outcome> TransactionRunner::push(Round& round) {
                    "the lock of " + remote_.text() + " was lost: nothing was pushed");
   }
   const RemoteBranch::Push pushed =
-      remote_.push(round.worktree, program_, round.base, round.commit, call.stop);
+      remote_.push(round.worktree, program_, round.base, round.commit,
+                   random_() % pushes_per_maintenance == 0, call.stop);
   met_lock_file_ = pushed.verdict.result == PushResult::locked;
   switch (pushed.verdict.result) {
     case PushResult::pushed: return finish(round, true);

@@ -41,6 +41,7 @@ UserSettings parse_settings(std::string_view list) {
     const bool bare = newline == std::string_view::npos;  // "key" alone means true.
     const std::string_view value = bare ? "true" : entry.substr(newline + 1);
     if (key == "commit.gpgsign") out.signs = is_true(value);
+    if (key == "push.gpgsign" || key == "push.pushoption") out.special_pushes = value != "false";
     if (key == "core.hookspath") out.hooks_path = value;
     if (key.starts_with("filter.") &&
         (key.ends_with(".clean") || key.ends_with(".smudge") || key.ends_with(".process"))) {
@@ -85,6 +86,10 @@ Identity parse_identity(std::string_view text) {
 Identity read_identity(GitProgram& program, const std::filesystem::path& tree,
                        const std::string& variable, const std::stop_token& stop) {
   return parse_identity(program.expect({.arguments = {"var", variable}, .directory = tree}, stop));
+}
+
+bool has_push_hook(const std::filesystem::path& directory) {
+  return ::access((directory / "pre-push").c_str(), X_OK) == 0;
 }
 
 bool has_commit_hooks(const std::filesystem::path& directory) {

@@ -16,6 +16,7 @@ namespace tenure::git {
 struct UserSettings {
   bool signs = false;              // commit.gpgSign
   bool filters = false;            // A filter driver, such as git-lfs, is configured.
+  bool special_pushes = false;     // Signed pushes, or push options.
   std::string hooks_path;          // core.hooksPath, as it is written; empty: not set.
   std::string core;                // The section [core], for libgit2.
   std::optional<Identity> author;  // Both are read with the first commit.
@@ -35,5 +36,6 @@ struct UserSettings {
 
 // Whether a hook would run at `git commit`.
 [[nodiscard]] bool has_commit_hooks(const std::filesystem::path& directory);
+[[nodiscard]] bool has_push_hook(const std::filesystem::path& directory);
 
 }  // namespace tenure::git

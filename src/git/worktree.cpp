@@ -108,12 +108,14 @@ void Worktree::load(const git_oid& tree) const {
   git({"clean", "-ffdxq"});
 }
 
-bool Worktree::by_git() const {
-  if (settings_.signs) return true;
-  fs::path hooks = slot_.common_directory() / "hooks";
-  if (!settings_.hooks_path.empty()) hooks = slot_.tree() / settings_.hooks_path;
-  return has_commit_hooks(hooks);
+fs::path Worktree::hooks() const {
+  if (settings_.hooks_path.empty()) return slot_.common_directory() / "hooks";
+  return slot_.tree() / settings_.hooks_path;
 }
+
+bool Worktree::by_git() const { return settings_.signs || has_commit_hooks(hooks()); }
+
+bool Worktree::pushes_by_git() const { return settings_.special_pushes || has_push_hook(hooks()); }
 
 git_oid Worktree::commit(const CommitPlan& plan) {
   if (by_git()) return commit_by_git(plan);

@@ -41,11 +41,14 @@ class Worktree {
 
   // Whether files of the commit go through a filter driver of git's configuration.
   [[nodiscard]] bool uses_filters(const git_oid& commit) const;
+  // Whether only git can push as it is configured: a pre-push hook, signed pushes, push options.
+  [[nodiscard]] bool pushes_by_git() const;
   [[nodiscard]] std::string patch(const git_oid& from_commit, const git_oid& to_tree) const;
   [[nodiscard]] bool is_ancestor(const git_oid& old, const git_oid& head) const;
 
  private:
   [[nodiscard]] bool by_git() const;  // Whether git must make the commit.
+  [[nodiscard]] std::filesystem::path hooks() const;
   [[nodiscard]] git_oid commit_by_git(const CommitPlan& plan) const;
   void read_identities(const CommitPlan& plan);
   std::string git(std::vector<std::string> arguments, std::string input = {},
