@@ -72,6 +72,8 @@ torture: build ## Kill processes and servers at random, and judge; TORTURE_RUNS 
 	    build/dev/tests/faults_campaign_test --gtest_brief=1
 	@TENURE_FAULTS_STRIKES="$$((2 * $(TORTURE_RUNS)))" \
 	    build/dev/tests/faults_lock_set_test --gtest_brief=1
+	@TENURE_GIT_KILLS="$$((50 * $(TORTURE_RUNS)))" \
+	    build/dev/tests/git_test --gtest_filter='GitCrowd.*' --gtest_brief=1
 	@build/dev/tests/cluster_faults_test --gtest_brief=1
 	@TENURE_FAULTS="$(TORTURE_FAULTS)" build/dev/tests/cluster_campaign_test --gtest_brief=1
 

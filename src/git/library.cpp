@@ -1,7 +1,6 @@
 #include "git/library.hpp"
 
 #include <array>
-#include <cerrno>
 
 #include "git/words.hpp"
 
@@ -25,11 +24,10 @@ std::string last_words() {
 
 void check(int result, std::string_view what) {
   if (result >= 0) return;
-  const int number = errno;
   std::string message{what};
   message += ": ";
   message += last_words();
-  if (number == ENOSPC || number == EDQUOT || says_disk_full(message)) {
+  if (says_disk_full(message)) {  // libgit2 appends the text of errno.
     throw GitError(Problem::disk_full, message + ": free some space, then try again");
   }
   throw GitError(Problem::failed, message);

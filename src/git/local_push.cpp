@@ -129,8 +129,8 @@ std::string as_remote(std::string_view messages) {
   return out;
 }
 
-// Why the remote could not store the pack. libgit2 only says that it could not: the reason is in the
-// remote's report, "unpack REASON".
+// Why the remote could not store the pack. libgit2 only says that it could not: the reason is in
+// the remote's report, "unpack REASON".
 std::optional<std::string> unpack_error(std::string_view report) {
   constexpr std::string_view unpack = "unpack ";
   const std::size_t begin = report.find(unpack);

@@ -20,7 +20,8 @@ struct LocalPush {
   bool maintain = false;  // Let the remote clean up, if it wants to; in the foreground.
 };
 
-// As if `git push --porcelain` had answered. Throws GitError where git cannot be run, or was stopped.
+// As if `git push --porcelain` had answered. Throws GitError where git cannot be run, or was
+// stopped.
 [[nodiscard]] GitAnswer push_here(const LocalPush& push, git_repository* repository,
                                   GitProgram& program, const std::filesystem::path& directory,
                                   const std::stop_token& stop);

@@ -1,8 +1,8 @@
 // remote.hpp: the branch at the remote: what its head is, and moving it.
 //
 // A remote on this machine is read by libgit2, without a process and without copying objects. All
-// others are fetched by git, the first time without history. Pushes to them are git's, which asks for
-// credentials; local_push.hpp has the others. The hooks of both sides run in every case.
+// others are fetched by git, the first time without history. Pushes to them are git's, which asks
+// for credentials; local_push.hpp has the others. The hooks of both sides run in every case.
 //
 // Thread safety: none.
 #pragma once

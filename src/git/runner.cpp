@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <mutex>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,8 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A remote on this machine looks this often, on average, whether it should clean up: the look is a
-// process, and cleaning up is due after thousands of objects.
+// The repository of the worktree, and a remote on this machine, look this often, on average,
+// whether they should clean up: the look is a process, and cleaning up is due after thousands of
+// objects.
 constexpr std::uint64_t pushes_per_maintenance = 64;
 
 // A short name for what a slot belongs to.
@@ -181,9 +183,23 @@ void TransactionRunner::begin(Round& round) {
                        "open the repository without a working copy");
   }
   round.copy.emplace(place_.working_copy, place_.branch);
-  round.copy->check_locks();
+  await_locks(*round.copy);
   round.copy->check_behind(worktree, round.base);
   round.had = round.copy->head_tree();
+}
+
+// A lock file that is young may belong to a git that runs, such as the `git status` of an editor.
+void TransactionRunner::await_locks(const WorkingCopy& copy) const {
+  constexpr std::chrono::milliseconds step{50};
+  constexpr int steps = 20;
+  for (int i = 0; i < steps && copy.has_young_lock(); ++i) {
+    if (options_.sleep) {
+      options_.sleep(step);
+    } else {
+      std::this_thread::sleep_for(step);
+    }
+  }
+  copy.check_locks();
 }
 
 git_oid TransactionRunner::transformed(Round& round, const Transform& transform) {
@@ -230,9 +246,9 @@ std::optional<Outcome> TransactionRunner::push(Round& round) {
     throw GitError(Problem::lock_lost,
                    "the lock of " + remote_.text() + " was lost: nothing was pushed");
   }
+  maintains_ = random_() % pushes_per_maintenance == 0;
   const RemoteBranch::Push pushed =
-      remote_.push(round.worktree, program_, round.base, round.commit,
-                   random_() % pushes_per_maintenance == 0, call.stop);
+      remote_.push(round.worktree, program_, round.base, round.commit, maintains_, call.stop);
   met_lock_file_ = pushed.verdict.result == PushResult::locked;
   switch (pushed.verdict.result) {
     case PushResult::pushed: return finish(round, true);
@@ -266,7 +282,7 @@ bool TransactionRunner::was_pushed(Round& round) {
 }
 
 Outcome TransactionRunner::finish(Round& round, bool committed) {
-  Slot::set_seen(round.worktree.repository(), round.commit);
+  note_head(round, committed);
   Outcome out{.commit = committed ? text_of(round.commit) : "",
               .head = text_of(round.commit),
               .attempts = round.call.attempt,
@@ -280,6 +296,19 @@ Outcome TransactionRunner::finish(Round& round, bool committed) {
     out.working_copy_note = error.what();
   }
   return out;
+}
+
+// The commit is at the remote: what fails from here on is no reason to report a failure.
+void TransactionRunner::note_head(Round& round, bool committed) {
+  try {
+    Slot::set_seen(round.worktree.repository(), round.commit);
+    if (!committed || !maintains_) return;
+    (void)program_.run({.arguments = {"-c", "gc.autoDetach=false", "gc", "--auto", "-q"},
+                        .directory = round.worktree.slot().tree()},
+                       round.call.stop);
+  } catch (const GitError&) {  // The next transaction finds the head and cleans up.
+    return;
+  }
 }
 
 void TransactionRunner::give_up(const Call& call) const {

@@ -43,8 +43,8 @@ struct Place {
 
 class TransactionRunner {
  public:
-  // Commands keep `session` open, so that the hold outlives them; -1: nothing. Throws BadRequest for
-  // names and options that make no sense.
+  // Commands keep `session` open, so that the hold outlives them; -1: nothing. Throws BadRequest
+  // for names and options that make no sense.
   TransactionRunner(Place place, Options options, process::Guardian guardian, int session);
 
   Outcome transaction(const Hold& hold, const Transform& transform, const std::stop_token& stop);
@@ -81,6 +81,8 @@ class TransactionRunner {
   std::optional<Outcome> push(Round& round);
   [[nodiscard]] bool was_pushed(Round& round);
   [[nodiscard]] Outcome finish(Round& round, bool committed);
+  void note_head(Round& round, bool committed);
+  void await_locks(const WorkingCopy& copy) const;
   [[noreturn]] void give_up(const Call& call) const;
   void pause(const Call& call);
   void clone_if_missing(const std::stop_token& stop);
@@ -96,6 +98,7 @@ class TransactionRunner {
   std::mt19937_64 random_{std::random_device{}()};
   base::Backoff backoff_;
   bool met_lock_file_ = false;  // The last push did.
+  bool maintains_ = false;      // The last push may be followed by a clean-up.
 };
 
 }  // namespace tenure::git

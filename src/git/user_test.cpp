@@ -115,6 +115,20 @@ TEST_F(GitUser, G01_G02_ALockOfAnotherGitIsReportedWithItsAgeAndOwner) {
   EXPECT_EQ(world.file("count"), "2");
 }
 
+TEST_F(GitUser, AGitThatRunsInTheWorkingCopyIsWaitedFor) {
+  const fs::path lock = copy / ".git/index.lock";
+  int waits = 0;
+  options.sleep = [&](std::chrono::nanoseconds) {
+    if (++waits == 3) fs::remove(lock);
+  };
+  Repository store = repository();
+  store.transaction(&add_one);
+  write(lock, "");
+  store.transaction(&add_one);
+  EXPECT_EQ(waits, 3);
+  EXPECT_EQ(world.file("count"), "2");
+}
+
 TEST_F(GitUser, ACrashBetweenPushAndWorkingCopyHealsItself) {
   Repository store = repository();
   store.transaction(&add_one);

@@ -76,10 +76,17 @@ WorkingCopy::WorkingCopy(std::filesystem::path directory, std::string branch)
   }
 }
 
+std::vector<std::filesystem::path> WorkingCopy::lock_files() const {
+  return lock_files_of(git_repository_path(repository_.get()),
+                       git_repository_commondir(repository_.get()), branch_);
+}
+
+bool WorkingCopy::has_young_lock() const {
+  return describe_lock(lock_files()) && !describe_stale_lock(lock_files());
+}
+
 void WorkingCopy::check_locks() const {
-  const auto lock =
-      describe_lock(lock_files_of(git_repository_path(repository_.get()),
-                                  git_repository_commondir(repository_.get()), branch_));
+  const auto lock = describe_lock(lock_files());
   if (!lock) return;
   throw GitError(Problem::locked, "another git works in the " + text() + ", or was killed there: " +
                                       *lock + ": if no git runs there, remove that file");

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "git/library.hpp"
 #include "git/worktree.hpp"
@@ -23,6 +24,7 @@ class WorkingCopy {
 
   // Throws GitError where a lock file of git's is in the way.
   void check_locks() const;
+  [[nodiscard]] bool has_young_lock() const;
   // Throws GitError where it has commits that `head` does not contain.
   void check_behind(const Worktree& worktree, const git_oid& head) const;
   // The tree of everything that is there and not ignored. Changes nothing in the working copy.
@@ -40,6 +42,7 @@ class WorkingCopy {
 
  private:
   void check_out(const git_oid& commit, const git_oid& had, unsigned int strategy) const;
+  [[nodiscard]] std::vector<std::filesystem::path> lock_files() const;
   [[nodiscard]] std::string text() const { return "working copy '" + directory_.string() + "'"; }
 
   std::filesystem::path directory_;
