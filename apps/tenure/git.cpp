@@ -117,7 +117,7 @@ struct Ground {
   Ground() : commands(start(true)), programs(start(false)) {}
 
  private:
-  process::Guardian start(bool foreground) {
+  [[nodiscard]] process::Guardian start(bool foreground) const {
     process::adopt_orphans();
     return process::Guardian::start({.signal_mask = signals.original(),
                                      .foreground = foreground,
@@ -142,8 +142,8 @@ class GitRun {
     wait.label = options_.command.front().substr(options_.command.front().rfind('/') + 1);
     wait.quiet = options_.quiet;
     Acquired acquired = acquire(wait, in_, owner, ground_.signals);
-    if (acquired.signal != 0) return exit_signal + acquired.signal;
-    hold_ = std::move(*acquired.hold);
+    if (!acquired.hold) return exit_signal + acquired.signal;
+    hold_ = *std::move(acquired.hold);
     owner_ = owner.text();
     try {
       watcher_.emplace(ground_.signals, stop_, signal_);

@@ -80,6 +80,8 @@ Repository::Repository(Repository&& other) noexcept = default;
 Repository& Repository::operator=(Repository&& other) noexcept = default;
 Repository::~Repository() = default;
 
+// The public calls take the token by value, as those of the standard library and Locker do.
+// NOLINTBEGIN(performance-unnecessary-value-param)
 Outcome Repository::transaction(const Transform& transform, std::stop_token stop) {
   return state_->transaction(transform, stop);
 }
@@ -89,6 +91,7 @@ Outcome Repository::checkpoint(const std::string& message, std::stop_token stop)
 std::string Repository::preview(const Transform& transform, std::stop_token stop) {
   return state_->preview(transform, stop);
 }
+// NOLINTEND(performance-unnecessary-value-param)
 const Path& Repository::lock_path() const noexcept { return state_->lock_path(); }
 
 }  // namespace tenure::git

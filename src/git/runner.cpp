@@ -33,7 +33,7 @@ bool same(const git_oid& a, const git_oid& b) { return git_oid_equal(&a, &b) != 
 
 std::optional<fs::path> common_directory_of(const fs::path& repository) {
   if (repository.empty()) return std::nullopt;
-  const Repo opened = make<Repo>("cannot open the repository '" + repository.string() + "'",
+  const auto opened = make<Repo>("cannot open the repository '" + repository.string() + "'",
                                  git_repository_open_ext, repository.c_str(),
                                  GIT_REPOSITORY_OPEN_NO_SEARCH, nullptr);
   return fs::canonical(git_repository_commondir(opened.get()));
@@ -90,7 +90,7 @@ Outcome TransactionRunner::checkpoint(const Hold& hold, const std::string& messa
   }
   Call call{.hold = hold, .stop = stop, .message = message};
   return run(call, [this](Round& round) {
-    round.had = round.copy->snapshot(program_, *settings_, round.call.stop);
+    round.had = round.copy->snapshot(program_, settings_, round.call.stop);
     const git_oid tree = round.copy->merge(round.base, round.had);
     Slot::set_seen(round.worktree.repository(), round.base);
     round.worktree.load(tree);
@@ -123,7 +123,8 @@ Slot TransactionRunner::take_slot(const Call& call) {
   shared_ = {slot.descriptor()};
   if (session_ >= 0) shared_.push_back(session_);
   program_.keep_open(shared_);
-  if (!settings_) settings_ = read_settings(program_, slot.tree(), call.stop);
+  if (!has_settings_) settings_ = read_settings(program_, slot.tree(), call.stop);
+  has_settings_ = true;
   return slot;
 }
 
@@ -139,7 +140,7 @@ void TransactionRunner::clone_if_missing(const std::stop_token& stop) {
 
 TransactionRunner::Round TransactionRunner::new_round(Call& call, const Slot& slot) {
   return {.call = call,
-          .worktree = Worktree{slot, program_, *settings_, call.stop},
+          .worktree = Worktree{slot, program_, settings_, call.stop},
           .copy = {},
           .base = {},
           .had = {},
@@ -164,7 +165,7 @@ Outcome TransactionRunner::run(Call& call, const Change& change) {
 
 // What must be so before the transform is called.
 void TransactionRunner::begin(Round& round) {
-  Worktree& worktree = round.worktree;
+  const Worktree& worktree = round.worktree;
   round.base = remote_.fetch(worktree, program_, round.call.stop);
   const std::optional<git_oid> seen = Slot::seen(worktree.repository());
   if (seen && !options_.accept_rewritten_history && !worktree.is_ancestor(*seen, round.base)) {

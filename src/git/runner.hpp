@@ -94,7 +94,8 @@ class TransactionRunner {
   const int session_;
   std::vector<int> shared_;
   GitProgram program_;
-  std::optional<UserSettings> settings_;
+  UserSettings settings_;
+  bool has_settings_ = false;  // They are read with the first call.
   std::mt19937_64 random_{std::random_device{}()};
   base::Backoff backoff_;
   bool met_lock_file_ = false;  // The last push did.

@@ -167,12 +167,12 @@ void Slot::remove_stale_locks() const {
 }
 
 Repo Slot::open(const std::string& settings) const {
-  Repo repository = make<Repo>("cannot open the worktree '" + tree().string() + "'",
+  auto repository = make<Repo>("cannot open the worktree '" + tree().string() + "'",
                                git_repository_open, tree().c_str());
   if (settings.empty()) return repository;
   const fs::path file = directory_ / "settings";
   if (read_file(file) != settings) write_file(file, settings);
-  const Config config = make<Config>("cannot read the settings of git", git_config_new);
+  const auto config = make<Config>("cannot read the settings of git", git_config_new);
   check(git_config_add_file_ondisk(config.get(), file.c_str(), GIT_CONFIG_LEVEL_LOCAL,
                                    repository.get(), 1),
         "cannot read '" + file.string() + "'");

@@ -28,8 +28,7 @@ std::string resolved(const std::string& remote, const fs::path& root) {
 }
 
 std::string checked_out_branch(git_repository* repository) {
-  const Reference head =
-      make<Reference>("cannot read HEAD", git_reference_lookup, repository, "HEAD");
+  const auto head = make<Reference>("cannot read HEAD", git_reference_lookup, repository, "HEAD");
   constexpr std::string_view heads = "refs/heads/";
   const char* const target = git_reference_symbolic_target(head.get());
   if (target == nullptr || !std::string_view{target}.starts_with(heads)) {
@@ -50,7 +49,7 @@ Upstream find_upstream(const fs::path& directory, const std::string& branch) {
                                         "--remote and --branch");
   }
   const Repo repository{opened};
-  const Config config =
+  const auto config =
       make<Config>("cannot read the configuration", git_repository_config_snapshot, opened);
   const char* const root = git_repository_workdir(opened);
   Upstream out;

@@ -37,8 +37,11 @@ std::vector<std::string> conflicts_in(git_index* index) {
   const git_index_entry* ours = nullptr;
   const git_index_entry* theirs = nullptr;
   while (git_index_conflict_next(&base, &ours, &theirs, iterator) == 0) {
-    const git_index_entry* const any = ours != nullptr ? ours : theirs != nullptr ? theirs : base;
-    if (any != nullptr) out.emplace_back(any->path);
+    for (const git_index_entry* const entry : {ours, theirs, base}) {
+      if (entry == nullptr) continue;
+      out.emplace_back(entry->path);
+      break;
+    }
   }
   git_index_conflict_iterator_free(iterator);
   return out;
@@ -59,8 +62,8 @@ WorkingCopy::WorkingCopy(std::filesystem::path directory, std::string branch)
   }
   repository_.reset(out);
   const std::string ref = "refs/heads/" + branch_;
-  const Reference head = make<Reference>("cannot read HEAD of " + text(), git_reference_lookup,
-                                         repository_.get(), "HEAD");
+  const auto head = make<Reference>("cannot read HEAD of " + text(), git_reference_lookup,
+                                    repository_.get(), "HEAD");
   const char* const target = git_reference_symbolic_target(head.get());
   if (target == nullptr || ref != target) {
     throw GitError(Problem::working_copy, text() + " does not have branch '" + branch_ +
@@ -121,7 +124,7 @@ git_oid WorkingCopy::snapshot(GitProgram& program, const UserSettings& settings,
     return oid_of(tree);
   }
   // In memory only: the index file stays as it is.
-  const Index index =
+  const auto index =
       make<Index>("cannot open the index of " + text(), git_repository_index, repository_.get());
   check(git_index_read(index.get(), 1), "cannot read the index of " + text());
   if (git_index_has_conflicts(index.get()) == 1) {
@@ -142,10 +145,10 @@ git_oid WorkingCopy::merge(const git_oid& base, const git_oid& tree) const {
   if (git_oid_equal(&base, &head_) != 0) return tree;
   const Tree ancestor = tree_of(repository_.get(), head_);
   const Tree ours = tree_of(repository_.get(), base);
-  const Tree theirs =
+  const auto theirs =
       make<Tree>("cannot read the files of " + text(), git_tree_lookup, repository_.get(), &tree);
-  const Index merged = make<Index>("cannot merge the " + text(), git_merge_trees, repository_.get(),
-                                   ancestor.get(), ours.get(), theirs.get(), nullptr);
+  const auto merged = make<Index>("cannot merge the " + text(), git_merge_trees, repository_.get(),
+                                  ancestor.get(), ours.get(), theirs.get(), nullptr);
   if (git_index_has_conflicts(merged.get()) == 1) {
     throw GitError(Problem::working_copy,
                    "the " + text() + " and the remote changed the same lines of " +
@@ -167,7 +170,7 @@ void WorkingCopy::check_out(const git_oid& commit, const git_oid& had,
   options.notify_flags = GIT_CHECKOUT_NOTIFY_CONFLICT;
   options.notify_cb = &note_conflict;
   options.notify_payload = &files;
-  const Tree baseline =
+  const auto baseline =
       make<Tree>("cannot read a tree of " + text(), git_tree_lookup, repository_.get(), &had);
   options.baseline = baseline.get();
   const Tree target = tree_of(repository_.get(), commit);

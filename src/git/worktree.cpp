@@ -1,6 +1,7 @@
 #include "git/worktree.hpp"
 
 #include <filesystem>
+#include <ranges>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -14,15 +15,17 @@ namespace {
 namespace fs = std::filesystem;
 
 // git does not know of empty directories, but a transform would see them.
-void remove_empty_directories(const fs::path& directory, bool is_root) {
+void remove_empty_directories(const fs::path& root) {
+  std::vector<fs::path> directories;
   std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator{directory, ignored}) {
-    if (entry.is_directory(ignored) && !entry.is_symlink(ignored)) {
-      remove_empty_directories(entry.path(), false);
-    }
+  using Walk = fs::recursive_directory_iterator;
+  for (Walk at{root, ignored}; at != Walk{}; at.increment(ignored)) {
+    if (at->is_directory(ignored) && !at->is_symlink(ignored)) directories.push_back(at->path());
   }
-  std::error_code not_empty;
-  if (!is_root) fs::remove(directory, not_empty);
+  // The deepest first. One that is not empty stays.
+  for (const fs::path& directory : directories | std::views::reverse) {
+    fs::remove(directory, ignored);
+  }
 }
 
 }  // namespace
@@ -62,7 +65,7 @@ void Worktree::reset_to(const git_oid& commit) const {
   const auto* const target = reinterpret_cast<const git_object*>(tree.get());  // NOLINT
   check(git_checkout_tree(repository(), target, &options),
         "cannot write the files of " + text_of(commit) + " to '" + slot_.tree().string() + "'");
-  remove_empty_directories(slot_.tree(), true);
+  remove_empty_directories(slot_.tree());
 }
 
 bool Worktree::uses_filters(const git_oid& commit) const {
@@ -90,7 +93,7 @@ bool Worktree::uses_filters(const git_oid& commit) const {
 
 git_oid Worktree::stage() const {
   if (settings_.filters) git({"add", "-A"});
-  const Index index = make<Index>("cannot open the index", git_repository_index, repository());
+  const auto index = make<Index>("cannot open the index", git_repository_index, repository());
   check(git_index_read(index.get(), settings_.filters ? 1 : 0), "cannot read the index");
   if (!settings_.filters) {
     check(git_index_add_all(index.get(), nullptr, GIT_INDEX_ADD_DEFAULT, nullptr, nullptr),
@@ -120,14 +123,14 @@ bool Worktree::pushes_by_git() const { return settings_.special_pushes || has_pu
 git_oid Worktree::commit(const CommitPlan& plan) {
   if (by_git()) return commit_by_git(plan);
   read_identities(plan);
-  const Identity& by = *settings_.committer;
-  const Identity& from = plan.author ? *plan.author : *settings_.author;
-  const Signature author = make<Signature>("cannot use the author's name", git_signature_now,
-                                           from.name.c_str(), from.email.c_str());
-  const Signature committer = make<Signature>("cannot use the committer's name", git_signature_now,
-                                              by.name.c_str(), by.email.c_str());
+  const Identity by = settings_.committer.value_or(Identity{});
+  const Identity from = plan.author ? *plan.author : settings_.author.value_or(Identity{});
+  const auto author = make<Signature>("cannot use the author's name", git_signature_now,
+                                      from.name.c_str(), from.email.c_str());
+  const auto committer = make<Signature>("cannot use the committer's name", git_signature_now,
+                                         by.name.c_str(), by.email.c_str());
   const Commit parent = commit_of(repository(), plan.parent);
-  const Tree tree =
+  const auto tree =
       make<Tree>("cannot read the new tree", git_tree_lookup, repository(), &plan.tree);
   git_oid id{};
   const git_commit* parents = parent.get();
@@ -173,13 +176,14 @@ git_oid Worktree::commit_by_git(const CommitPlan& plan) const {
   return id;
 }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): a commit and a tree.
 std::string Worktree::patch(const git_oid& from_commit, const git_oid& to_tree) const {
   const Tree from = tree_of(repository(), from_commit);
-  const Tree to = make<Tree>("cannot read the new tree", git_tree_lookup, repository(), &to_tree);
+  const auto to = make<Tree>("cannot read the new tree", git_tree_lookup, repository(), &to_tree);
   git_diff_options options{};
   check(git_diff_options_init(&options, GIT_DIFF_OPTIONS_VERSION), "cannot compare");
   options.flags = GIT_DIFF_SHOW_BINARY;
-  const Diff diff = make<Diff>("cannot compare the files", git_diff_tree_to_tree, repository(),
+  const auto diff = make<Diff>("cannot compare the files", git_diff_tree_to_tree, repository(),
                                from.get(), to.get(), &options);
   git_buf text{};
   check(git_diff_to_buf(&text, diff.get(), GIT_DIFF_FORMAT_PATCH), "cannot print the changes");

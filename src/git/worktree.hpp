@@ -51,6 +51,7 @@ class Worktree {
   [[nodiscard]] std::filesystem::path hooks() const;
   [[nodiscard]] git_oid commit_by_git(const CommitPlan& plan) const;
   void read_identities(const CommitPlan& plan);
+  // NOLINTNEXTLINE(modernize-use-nodiscard): most calls of git print nothing.
   std::string git(std::vector<std::string> arguments, std::string input = {},
                   std::vector<std::string> environment = {}) const;
 
