@@ -9,8 +9,8 @@ import subprocess
 
 from harness import LIMIT, main
 
-COMMANDS = ["run", "git", "ls", "tree", "show", "watch", "evict", "doctor", "bench", "demo",
-            "completions", "man"]
+COMMANDS = ["run", "git", "ls", "tree", "show", "watch", "evict", "doctor", "bench", "pipeline",
+            "demo", "completions", "man"]
 
 
 def options(space, *command):
