@@ -369,19 +369,27 @@ TEST(Guardian, EventsWaitForAnOwnerThatDoesNotRead) {
   const pid_t command = wait_for(guardian, Kind::started).value;
   // Far more than the socket takes.
   constexpr int rounds = 400;
-  const auto becomes = [&](bool stopped) {
+  ASSERT_TRUE(wait_until([&] { return state_of(guardian.pid()) == 'S'; }));
+  // The guardian has been awake, and sleeps again, when it has seen the change.
+  const auto change = [&](int signal, bool stopped) {
+    const long before = sleeps_of(guardian.pid());
+    ::kill(command, signal);
     return wait_until([&] {
-      // The guardian sleeps again when it has seen the change.
-      return (state_of(command) == 'T') == stopped && state_of(guardian.pid()) == 'S';
+      return (state_of(command) == 'T') == stopped && sleeps_of(guardian.pid()) > before &&
+             state_of(guardian.pid()) == 'S';
     });
   };
   for (int i = 0; i < rounds; ++i) {
-    ::kill(command, SIGSTOP);
-    ASSERT_TRUE(becomes(true));
-    ::kill(command, SIGCONT);
-    ASSERT_TRUE(becomes(false));
+    ASSERT_TRUE(change(SIGSTOP, true));
+    ASSERT_TRUE(change(SIGCONT, false));
   }
+  // It has to say so while there is no room.
+  const long before = sleeps_of(guardian.pid());
   ::kill(command, SIGTERM);
+  ASSERT_TRUE(wait_until([&] {
+    return state_of(command) == 'X' && sleeps_of(guardian.pid()) > before &&
+           state_of(guardian.pid()) == 'S';
+  }));
   EXPECT_TRUE(WIFSIGNALED(wait_for(guardian, Kind::exited).value));
 }
 

@@ -61,6 +61,14 @@ inline char state_of(pid_t pid) {
   return name_end == std::string::npos ? 'X' : stat.at(name_end + 2);
 }
 
+// How often it went to sleep by itself.
+inline long sleeps_of(pid_t pid) {
+  constexpr std::string_view name = "\nvoluntary_ctxt_switches:";
+  const std::string status = read_file("/proc/" + std::to_string(pid) + "/status");
+  const std::size_t at = status.find(name);
+  return at == std::string::npos ? 0 : std::stol(status.substr(at + name.size()));
+}
+
 // Gone, or a zombie.
 inline bool is_dead(pid_t pid) {
   const char state = state_of(pid);

@@ -401,15 +401,20 @@ TEST_P(AnyHold, EvictionTellsTheHolderBeforeTheNextGetsIn) {
   const Space space = open_new();
   for (const bool several : {false, true}) {
     Hold hold = several ? space.lock({book, film}) : space.lock(book);
-    std::atomic<bool> told_first = false;
-    std::atomic<bool> in = false;
+    std::atomic<bool> was_told = false;
+    // It holds until the callback has looked, so that a callback that is late finds it.
     std::jthread next{[&] {
       const Hold after = space.lock(book);
-      in = true;
-      EXPECT_TRUE(told_first.load());
+      kit::until([&] { return was_told.load(); });
     }};
     await_waiters(space, 1);
-    const std::stop_callback on_lost{hold.lost(), [&] { told_first = !in; }};
+    const std::stop_callback on_lost{hold.lost(), [&] {
+                                       for (const TicketInfo& info : space.inspect(book)) {
+                                         EXPECT_EQ(info.granted,
+                                                   info.ticket.number == hold.token());
+                                       }
+                                       was_told = true;
+                                     }};
     EXPECT_TRUE(space.evict(hold.token()));
     EXPECT_FALSE(space.evict(hold.token()));
     next.join();

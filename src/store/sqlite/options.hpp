@@ -27,13 +27,13 @@ struct SqliteOptions {
   // How often watches are checked without being rung. A test sets it to more than its own duration,
   // so that the check does not make up for a lost wake-up.
   std::chrono::nanoseconds check_every = std::chrono::seconds{1};
-  // Called when a watch has been armed, before the store checks whether it is due already.
-  std::function<void()> on_armed;
+  // Called right before a watch is armed; after that, the store checks whether it is due already.
+  std::function<void()> on_arming;
 
   // Whether two openings of one file with these options may share a store.
   [[nodiscard]] bool plain() const {
     return !new_epoch && !alone && vfs.empty() && !boot && !file_system && max_pages == 0 &&
-           check_every == SqliteOptions{}.check_every && !on_armed;
+           check_every == SqliteOptions{}.check_every && !on_arming;
   }
 };
 

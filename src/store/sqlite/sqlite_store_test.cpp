@@ -246,14 +246,13 @@ TEST(SqliteStore, AWriteWakesItsOwnProcessOnlyForWhatItWatches) {
   EXPECT_GT(rings(directory), before);
 }
 
-// Between the two steps of arming a watch: one of them must see the commit, because nothing makes
-// up for it.
+// Right before a watch is armed a commit rings nobody: the check after the arming must see it.
 TEST(SqliteStore, ACommitWhileAWatchIsArmedIsTold) {
   const Directory directory;
   const auto other = open_sqlite(directory / "app.db", alone());
   SqliteOptions options = alone();
   bool meanwhile = false;
-  options.on_armed = [&] {
+  options.on_arming = [&] {
     if (meanwhile) put(*other, "a");
   };
   const auto store = open_sqlite(directory / "app.db", options);

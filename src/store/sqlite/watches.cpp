@@ -42,7 +42,7 @@ std::vector<std::uint32_t> buckets_of(const std::vector<Range>& ranges) {
 Watches::Watches(std::shared_ptr<Executor> executor, const SqliteOptions& options)
     : executor_(std::move(executor)),
       check_every_(options.check_every),
-      on_armed_(options.on_armed),
+      on_arming_(options.on_arming),
       table_([this](const WatchFor& what, bool armed)
                  TENURE_REQUIRES(table_.mutex) { count_buckets(what, armed); }),
       deaths_(executor_->side().probe(),
@@ -53,8 +53,8 @@ std::unique_ptr<Watch> Watches::add(const WatchFor& what, Store::Notice notice,
   const Lock lock{table_.mutex};
   start();
   read_log();  // For the earlier watches; the new one is checked below.
+  if (on_arming_) on_arming_();
   const auto id = table_.add(what, std::move(notice));
-  if (on_armed_) on_armed_();
   // After its bits are set: otherwise a commit in between would not ring. In a bucket, a commit
   // that is under way may hide an earlier one that is decided; the log has both.
   const bool written = written_in_buckets(what, 0, this_apply.value);

@@ -87,7 +87,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
 
   const std::shared_ptr<Executor> executor_;
   const std::chrono::nanoseconds check_every_;  // One second, except in tests.
-  const std::function<void()> on_armed_;        // For tests.
+  const std::function<void()> on_arming_;       // For tests.
   std::size_t slot_ = 0;                        // Set before the service thread starts.
   bool slot_shared_ = false;  // With another process, which may have taken `summary`.
 
