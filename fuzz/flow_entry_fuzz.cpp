@@ -1,0 +1,32 @@
+// Entries, records and messages of workflows as they may be in a store: any bytes.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "flow/entry.hpp"
+#include "flow/keys.hpp"
+
+// What is read is written back as the same value.
+template <class T>
+void check(const std::expected<T, std::string>& read, auto decode) {
+  if (!read) {
+    if (read.error().empty()) std::abort();
+    return;
+  }
+  const auto again = decode(tenure::flow::encode(*read));
+  if (!again || *again != *read) std::abort();
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace tenure::flow;
+  const std::string_view bytes{reinterpret_cast<const char*>(data), size};
+  check(decode_entry(bytes), decode_entry);
+  check(decode_record(bytes), decode_record);
+  check(decode_message(bytes), decode_message);
+  if (const auto timer = keys::parse_timer(bytes)) {
+    if (keys::timer(*timer).substr(2) != bytes.substr(2)) std::abort();
+  }
+  return 0;
+}
