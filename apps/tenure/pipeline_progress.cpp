@@ -58,6 +58,7 @@ std::string cell(std::string_view text) {
   return out;
 }
 
+// NOLINTBEGIN(modernize-raw-string-literal): lines of XML, with their ends.
 std::string junit(const std::vector<Progress::Entry>& entries, double seconds) {
   std::size_t failed = 0;
   std::size_t skipped = 0;
@@ -82,6 +83,8 @@ std::string junit(const std::vector<Progress::Entry>& entries, double seconds) {
       "failures=\"{}\" skipped=\"{}\" time=\"{:.3f}\">\n{}</testsuite>\n",
       entries.size(), failed, skipped, seconds, cases);
 }
+
+// NOLINTEND(modernize-raw-string-literal)
 
 std::string markdown(const std::vector<Progress::Entry>& entries, double seconds) {
   std::string out = fmt::format(
@@ -111,6 +114,7 @@ std::size_t Progress::count(TaskEnd end) const {
   return static_cast<std::size_t>(std::ranges::count(entries_, end, &Entry::end));
 }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): the order of the interface.
 void Progress::started(pipeline::Index task, unsigned attempt) {
   Entry& entry = entries_[task];
   entry.attempts = attempt + 1;
@@ -189,7 +193,7 @@ void Progress::still_running(const std::vector<pipeline::CommandRunner::Busy>& b
   }
 }
 
-void Progress::event(std::string_view what, std::string_view text) {
+void Progress::event(std::string_view what, std::string_view text) const {
   if (json_) {
     say_json(Json{{"event", what}, {"text", text}});
   } else {

@@ -43,7 +43,7 @@ class Progress final : public pipeline::CommandListener {
   void still_running(const std::vector<pipeline::CommandRunner::Busy>& busy,
                      std::chrono::nanoseconds now);
   // "paused", "resumed", "cancelling", …
-  void event(std::string_view what, std::string_view text);
+  void event(std::string_view what, std::string_view text) const;
   // At the end. `resume` is the command that goes on with what is left.
   void total(double seconds, const std::string& resume);
 

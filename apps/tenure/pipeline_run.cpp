@@ -97,6 +97,7 @@ class PipelineRun {
     process::adopt_orphans();
     std::vector<process::Guardian> guardians;  // Before there are threads, stores and memory.
     const std::size_t count = std::min<std::size_t>(jobs_, tasks_.size());
+    guardians.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
       guardians.push_back(process::Guardian::start({.signal_mask = signals.original()}));
     }
@@ -110,7 +111,7 @@ class PipelineRun {
   }
 
  private:
-  int dry_run() const {
+  [[nodiscard]] int dry_run() const {
     for (const Task& task : tasks_) {
       std::string words;
       for (const std::string& word : task.run.words) words += " " + word;
@@ -119,7 +120,8 @@ class PipelineRun {
     return exit_ok;
   }
 
-  std::optional<Hold> lock(const Space& space, const process::Signals& signals) const {
+  [[nodiscard]] std::optional<Hold> lock(const Space& space,
+                                         const process::Signals& signals) const {
     const Path path = Path::of(run_lock);
     if (std::optional<Hold> hold = space.try_lock(path)) return hold;
     const std::string text =
@@ -185,7 +187,7 @@ class PipelineRun {
     return at != records_.end() && at->second.state == TaskRecord::State::done;
   }
 
-  std::vector<CommandTask> command_tasks() const {
+  [[nodiscard]] std::vector<CommandTask> command_tasks() const {
     std::vector<CommandTask> out;
     out.reserve(tasks_.size());
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
@@ -211,7 +213,7 @@ class PipelineRun {
   }
 
   // Space for the locks of tasks; nothing if none has any.
-  std::optional<OpenSpace> open_locks() const {
+  [[nodiscard]] std::optional<OpenSpace> open_locks() const {
     const bool any = std::ranges::any_of(tasks_, [](const Task& t) { return !t.locks.empty(); });
     if (!any) return std::nullopt;
     return open_space(choose_space(options_.space), "tenure pipeline");
