@@ -64,7 +64,7 @@ class HttpClient::Loop {
       }
       ++unfinished_;
       id = ++last_id_;
-      arrived_.push_back({id, std::make_unique<Job>(std::move(request), std::move(callback))});
+      arrived_.emplace_back(id, std::make_unique<Job>(std::move(request), std::move(callback)));
     }
     wake();
     return id;
@@ -89,7 +89,7 @@ class HttpClient::Loop {
     Callback callback;
     RetryPauses pauses;
     std::uint32_t attempts = 0;
-    std::unique_ptr<Transfer> transfer{};  // While it runs.
+    std::unique_ptr<Transfer> transfer;  // While it runs.
   };
   using Jobs = std::map<Id, std::unique_ptr<Job>>;
   struct FreeMulti {
@@ -271,7 +271,7 @@ HttpResult HttpClient::get(HttpRequest request) {
   });
   std::unique_lock lock{mutex};
   ended.wait(lock, [&] { return result.has_value(); });
-  return *std::move(result);
+  return std::move(result).value();
 }
 
 }  // namespace tenure::net

@@ -55,8 +55,10 @@ constexpr std::array<std::string_view, 7> long_days{"Monday", "Tuesday",  "Wedne
                                                     "Friday", "Saturday", "Sunday"};
 
 struct Date {
-  std::optional<int> year{}, month{}, day{};
-  std::optional<seconds> time{};
+  std::optional<int> year;
+  std::optional<int> month;
+  std::optional<int> day;
+  std::optional<seconds> time;
 };
 
 std::optional<seconds> time_of_day(Scanner& text) {

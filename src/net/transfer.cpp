@@ -76,8 +76,11 @@ Transfer::Transfer(const HttpRequest& request, const HttpClientOptions& options)
     : request_(request), message_(CURL_ERROR_SIZE, '\0'), handle_(::curl_easy_init()) {
   if (!handle_) throw Error("libcurl could not make a handle: not enough memory");
   for (const auto& [name, value] : request.headers) {
-    const std::string line = name + ": " + value;
-    bad_header_ = bad_header_ || line.find_first_of(std::string_view{"\r\n\0", 3}) != line.npos;
+    std::string line = name;
+    line += ": ";
+    line += value;
+    bad_header_ =
+        bad_header_ || line.find_first_of(std::string_view{"\r\n\0", 3}) != std::string_view::npos;
     curl_slist* const longer = ::curl_slist_append(headers_.get(), line.c_str());
     if (longer == nullptr) throw Error("libcurl could not add a header: not enough memory");
     std::ignore = headers_.release();
@@ -137,7 +140,7 @@ std::size_t Transfer::on_header(char* data, std::size_t size, std::size_t count,
 
 HttpError Transfer::error(CURLcode code) const {
   HttpError error;
-  std::string why = message_.c_str();  // Up to the first zero.
+  std::string why = message_.substr(0, message_.find('\0'));
   if (why.empty()) why = ::curl_easy_strerror(code);
   error.kind = kind_of(code);
   if (bad_header_) {

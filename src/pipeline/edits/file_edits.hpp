@@ -47,6 +47,8 @@ class EditBusy : public EditError {
   using EditError::EditError;
 };
 
+// NOLINTBEGIN(readability-redundant-member-init): designated initializers may leave them out.
+
 struct EditReport {
   enum class Outcome : std::uint8_t {
     restored,
@@ -59,6 +61,8 @@ struct EditReport {
   std::filesystem::path kept{};  // Of a conflict: where the original is.
   std::string message{};         // For people; empty for `restored`.
 };
+
+// NOLINTEND(readability-redundant-member-init)
 
 class Disk;  // disk.hpp
 

@@ -36,13 +36,13 @@ class JsonScanner {
     std::size_t begin = 0;
     std::size_t end = 0;
   };
-  std::optional<Range> value{};  // Of the whole key.
+  std::optional<Range> value;  // Of the whole key.
   // The innermost value on the way to the key, and how many parts of the key lead to it.
-  Range above{};
+  Range above;
   std::size_t parts = 0;
-  char kind = 0;                        // Its first byte: { [ " or that of a number or a word.
-  std::optional<Range> first_member{};  // Of that object: from its key to the end of its value,
-  std::size_t last_end = 0;             // and the end of the last one.
+  char kind = 0;                      // Its first byte: { [ " or that of a number or a word.
+  std::optional<Range> first_member;  // Of that object: from its key to the end of its value,
+  std::size_t last_end = 0;           // and the end of the last one.
 
  private:
   void skip_blank() {
@@ -87,7 +87,7 @@ class JsonScanner {
   }
 
   struct Members {
-    std::optional<Range> first{};
+    std::optional<Range> first;
     std::size_t last_end = 0;
   };
 

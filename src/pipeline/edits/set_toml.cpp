@@ -70,7 +70,8 @@ std::optional<std::string> literal_of(const Literal& value) {
 class Lines {
  public:
   explicit Lines(std::string_view text) : text_(text) {
-    for (std::size_t at = text.find('\n'); at != text.npos; at = text.find('\n', at + 1)) {
+    for (std::size_t at = text.find('\n'); at != std::string_view::npos;
+         at = text.find('\n', at + 1)) {
       begins_.push_back(at + 1);
     }
     if (text.starts_with("\xef\xbb\xbf")) begins_.front() = 3;

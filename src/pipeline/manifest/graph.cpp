@@ -26,6 +26,7 @@ Names names_of(const std::vector<ReadTask>& tasks) {
 
 [[noreturn]] void unknown_need(const Scope& scope, const Names& names, const Text& need) {
   std::vector<std::string_view> known;
+  known.reserve(names.size());
   for (const auto& [name, tasks] : names) known.emplace_back(name);
   std::ranges::sort(known);  // The same answer every time.
   scope.fail(need.position, "`needs` has " + in_quotes(need.text) + ", and there is no such task" +
@@ -97,6 +98,7 @@ void refuse_cycles(const Scope& scope, const std::vector<ReadTask>& tasks, const
         path.emplace_back(to, 0);
       } else if (states[to] == State::open) {
         std::vector<std::size_t> cycle;
+        cycle.reserve(path.size());
         for (const auto& [task, edge] : path) cycle.push_back(task);
         cycle.erase(cycle.begin(), std::ranges::find(cycle, to));
         fail_with_cycle(scope, tasks, std::move(cycle));

@@ -9,6 +9,8 @@ namespace {
 constexpr std::uint32_t max_jobs = 10'000;
 constexpr std::uint32_t max_retries = 1000;
 
+// NOLINTBEGIN(modernize-use-designated-initializers): these are tables; keys.hpp has their heads.
+
 constexpr Key timeout{"timeout", Kind::duration, "How long one attempt may take."};
 constexpr Key grace{"grace", Kind::duration, "How long a task has from SIGTERM to SIGKILL."};
 constexpr Key retry{"retry", Kind::one_retry, "How often, and after which pauses, to try again."};
@@ -66,6 +68,8 @@ constexpr std::array replacement_keys{
     Key{"from", Kind::text, "The text that is there.", true},
     Key{"to", Kind::text, "The text to put there.", true},
 };
+
+// NOLINTEND(modernize-use-designated-initializers)
 
 }  // namespace
 

@@ -35,24 +35,23 @@ Matrix read_matrix(const Scope& scope, const toml::table& task) {
   Matrix matrix;
   const toml::node* const node = task.get("matrix");
   if (node == nullptr) return matrix;
-  const auto wrong = [&](const toml::node& where) {
-    scope.fail(position_of(where), "`matrix` must be " + std::string{expected(Kind::matrix)});
-  };
-  if (!node->is_table()) wrong(*node);
+  const std::string wrong = "`matrix` must be " + std::string{expected(Kind::matrix)};
+  if (!node->is_table()) scope.fail(position_of(*node), wrong);
   const Table reader{scope, Section::task, task, position_of(task)};
   for (const auto& [key, values] : *node->as_table()) {
-    auto& [name, texts] = matrix.emplace_back(Text{std::string{key.str()}, position_of(key)},
-                                              std::vector<std::string>{});
+    auto& [name, texts] =
+        matrix.emplace_back(Text{.text = std::string{key.str()}, .position = position_of(key)},
+                            std::vector<std::string>{});
     if (!is_variable_name(name.text)) {
       scope.fail(name.position, in_quotes(name.text) +
                                     " can't be a key of `matrix`: use letters, "
                                     "digits, _ and -");
     }
     const toml::array* const array = values.as_array();
-    if (array == nullptr || array->empty()) wrong(values);
+    if (array == nullptr || array->empty()) scope.fail(position_of(values), wrong);
     for (const toml::node& one : *array) {
       const std::optional<std::string> text = reader.scalar(one);
-      if (!text) wrong(one);
+      if (!text) scope.fail(position_of(one), wrong);
       if (text->empty() || !can_be_in_name(*text)) {
         scope.fail(position_of(one), in_quotes(*text) +
                                          " would be part of a task's name: use a value "
@@ -121,6 +120,7 @@ class Reader {
       const auto at = vars_.find(name);
       if (at == vars_.end()) {
         std::vector<std::string_view> known;
+        known.reserve(vars_.size());
         for (const auto& [one, text] : vars_) known.emplace_back(one);
         scope_.fail(top.position_of_key("vars"), "the manifest has no variable " + in_quotes(name) +
                                                      did_you_mean(name, known) +
@@ -135,7 +135,7 @@ class Reader {
     scope_.vars = vars_;
   }
 
-  std::vector<std::pair<const toml::key*, const toml::table*>> tables_in_order(
+  [[nodiscard]] std::vector<std::pair<const toml::key*, const toml::table*>> tables_in_order(
       const Table& top, const toml::table& tasks) const {
     std::vector<std::pair<const toml::key*, const toml::table*>> out;
     for (const auto& [name, node] : tasks) {

@@ -12,6 +12,7 @@ using Json = nlohmann::ordered_json;
 // Tables are maps in toml++; their keys in the order of the file.
 std::vector<std::pair<const toml::key*, const toml::node*>> in_order(const toml::table& table) {
   std::vector<std::pair<const toml::key*, const toml::node*>> out;
+  out.reserve(table.size());
   for (const auto& [key, value] : table) out.emplace_back(&key, &value);
   std::ranges::sort(out, [](const auto& a, const auto& b) {
     return a.first->source().begin < b.first->source().begin;
@@ -57,7 +58,7 @@ std::vector<std::string> parts_of(const Table& table, std::string_view key, Posi
     std::size_t size = 0;
     if (!rest.empty() && (rest.front() == '\'' || rest.front() == '"')) {
       const std::size_t end = rest.find(rest.front(), 1);
-      if (end == rest.npos) bad();
+      if (end == std::string_view::npos) bad();
       parts.emplace_back(rest.substr(1, end - 1));
       size = end + 1;
     } else {

@@ -72,13 +72,15 @@ void Scope::fail(Position position, const std::string& what) const {
 std::string Scope::value_of(std::string_view reference, Position position) const {
   const auto known_names = [](const std::map<std::string, std::string>& values) {
     std::vector<std::string_view> names;
+    names.reserve(values.size());
     for (const auto& [name, value] : values) names.emplace_back(name);
     return names;
   };
   if (reference == "task" && !task.empty()) return task;
   if (reference.starts_with("env.")) {
     const std::size_t bar = reference.find('|');
-    const std::string_view name = reference.substr(4, bar == reference.npos ? bar : bar - 4);
+    const std::string_view name =
+        reference.substr(4, bar == std::string_view::npos ? bar : bar - 4);
     std::optional<std::string> value;
     if (options.environment) value = options.environment(name);
     if (value) {
@@ -86,7 +88,7 @@ std::string Scope::value_of(std::string_view reference, Position position) const
       fail(position,
            "the environment variable " + in_quotes(name) + " is not valid UTF-8: change it");
     }
-    if (bar != reference.npos) return std::string{reference.substr(bar + 1)};
+    if (bar != std::string_view::npos) return std::string{reference.substr(bar + 1)};
     const std::string text{name};
     fail(position, "the environment variable " + in_quotes(name) +
                        " is not set: set it, or write {{env." + text + "|a default}}");
@@ -108,10 +110,11 @@ std::string Scope::expand(std::string_view text, Position position) const {
   std::string out;
   while (!text.empty()) {
     const std::size_t open = text.find("{{");
-    if (open == text.npos) break;
+    if (open == std::string_view::npos) break;
     const std::string_view rest = text.substr(open + 2, max_reference);
     const std::size_t close = rest.find("}}");
-    const std::string_view inside = close == rest.npos ? "" : trimmed(rest.substr(0, close));
+    const std::string_view inside =
+        close == std::string_view::npos ? "" : trimmed(rest.substr(0, close));
     out += text.substr(0, open);
     if (is_reference(inside)) {
       out += value_of(inside, position);
@@ -133,7 +136,7 @@ bool Scope::is_true(std::string_view condition, Position position) const {
   // The operator is looked for before variables are replaced: a value can't be taken for one.
   for (const std::string_view sign : {"==", "!="}) {
     const std::size_t at = condition.find(sign);
-    if (at == condition.npos) continue;
+    if (at == std::string_view::npos) continue;
     const std::string left = expand(trimmed(condition.substr(0, at)), position);
     const std::string right = expand(trimmed(condition.substr(at + 2)), position);
     return (left == right) == (sign == "==");

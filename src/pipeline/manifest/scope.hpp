@@ -16,6 +16,8 @@ namespace tenure::pipeline {
 [[nodiscard]] std::string did_you_mean(std::string_view word,
                                        const std::vector<std::string_view>& known);
 
+// NOLINTBEGIN(readability-redundant-member-init): designated initializers may leave them out.
+
 struct Scope {
   const std::string& file;
   const ManifestOptions& options;
@@ -34,6 +36,8 @@ struct Scope {
  private:
   [[nodiscard]] std::string value_of(std::string_view reference, Position position) const;
 };
+
+// NOLINTEND(readability-redundant-member-init)
 
 // Letters, digits, _ and -, and no digit first.
 [[nodiscard]] bool is_variable_name(std::string_view text) noexcept;

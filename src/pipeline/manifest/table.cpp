@@ -14,6 +14,7 @@ Table::Table(const Scope& scope, Section section, const toml::table& table, Posi
   for (const auto& [key, value] : table) {
     if (find_key(section, key.str()) != nullptr) continue;
     std::vector<std::string_view> known;
+    known.reserve(keys_of(section).size());
     for (const Key& one : keys_of(section)) known.push_back(one.name);
     std::string list;
     for (const std::string_view name : known)
@@ -49,7 +50,7 @@ std::optional<Text> Table::text(std::string_view key) const {
   if (found == nullptr) return std::nullopt;
   if (!found->is_string()) wrong_type(key, *found);
   const Position at = position_of(*found);
-  return Text{scope_->expand(found->as_string()->get(), at), at};
+  return Text{.text = scope_->expand(found->as_string()->get(), at), .position = at};
 }
 
 std::optional<std::vector<Text>> Table::texts(std::string_view key) const {
@@ -58,9 +59,11 @@ std::optional<std::vector<Text>> Table::texts(std::string_view key) const {
   const toml::array* const array = found->as_array();
   if (array == nullptr) wrong_type(key, *found);
   std::vector<Text> out;
+  out.reserve(array->size());
   for (const toml::node& one : *array) {
     if (!one.is_string()) wrong_type(key, one);
-    out.push_back({scope_->expand(one.as_string()->get(), position_of(one)), position_of(one)});
+    out.push_back({.text = scope_->expand(one.as_string()->get(), position_of(one)),
+                   .position = position_of(one)});
   }
   return out;
 }
@@ -121,7 +124,8 @@ std::optional<std::string> Table::scalar(const toml::node& node) const {
   if (const auto* text = node.as_string()) return scope_->expand(text->get(), position_of(node));
   if (const auto* number = node.as_integer()) return std::to_string(number->get());
   if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
-  if (const auto* number = node.as_floating_point(); number && std::isfinite(number->get())) {
+  if (const auto* number = node.as_floating_point();
+      number != nullptr && std::isfinite(number->get())) {
     std::ostringstream out;
     out << number->get();
     return out.str();
@@ -138,7 +142,8 @@ std::vector<std::pair<Text, std::string>> Table::values(std::string_view key) co
   for (const auto& [name, value] : *table) {
     std::optional<std::string> text = scalar(value);
     if (!text) wrong_type(key, value);
-    out.emplace_back(Text{std::string{name.str()}, position_of(name)}, *std::move(text));
+    out.emplace_back(Text{.text = std::string{name.str()}, .position = position_of(name)},
+                     *std::move(text));
   }
   return out;
 }
@@ -156,6 +161,7 @@ std::vector<Table> Table::tables(std::string_view key, Section section) const {
   if (found == nullptr) return out;
   const toml::array* const array = found->as_array();
   if (array == nullptr) wrong_type(key, *found);
+  out.reserve(array->size());
   for (const toml::node& one : *array) {
     if (!one.is_table()) wrong_type(key, one);
     out.emplace_back(*scope_, section, *one.as_table(), position_of(one));

@@ -42,7 +42,7 @@ std::vector<std::string_view> split(std::string_view text, char by) {
 
 // 1, 1.2, 1.x, *: how many numbers are given.
 struct Partial {
-  Version version{};
+  Version version;
   std::size_t given = 0;
 };
 
@@ -105,8 +105,8 @@ Version next_after(const Version& version, std::size_t given) {
 }
 
 void add_between(Comparators& out, const Version& from, const Version& before) {
-  out.push_back({Kind::greater_or_equal, from});
-  out.push_back({Kind::less, before});
+  out.push_back({.kind = Kind::greater_or_equal, .version = from});
+  out.push_back({.kind = Kind::less, .version = before});
 }
 
 // How many numbers ^ keeps: up to the first that is not 0.
@@ -134,7 +134,8 @@ bool add_simple(Comparators& out, std::string_view text) {
   const Version& version = partial->version;
   const std::size_t given = partial->given;
   if (given == 0) {  // Any version; nothing is above or below all.
-    if (above || below) out.push_back({Kind::less, Version{.numbers = {}, .prerelease = {"0"}}});
+    if (above || below)
+      out.push_back({.kind = Kind::less, .version = Version{.numbers = {}, .prerelease = {"0"}}});
     return true;
   }
   if (caret) {
@@ -142,19 +143,20 @@ bool add_simple(Comparators& out, std::string_view text) {
   } else if (tilde) {
     add_between(out, version, next_after(version, std::min<std::size_t>(given, 2)));
   } else if (at_least) {
-    out.push_back({Kind::greater_or_equal, version});
+    out.push_back({.kind = Kind::greater_or_equal, .version = version});
   } else if (below) {
     Version before = version;
     if (given < 3) before.prerelease = {"0"};
-    out.push_back({Kind::less, before});
+    out.push_back({.kind = Kind::less, .version = before});
   } else if (given < 3 && (at_most || above)) {
-    out.push_back({at_most ? Kind::less : Kind::greater_or_equal, next_after(version, given)});
+    out.push_back({.kind = at_most ? Kind::less : Kind::greater_or_equal,
+                   .version = next_after(version, given)});
   } else if (at_most || above) {
-    out.push_back({at_most ? Kind::less_or_equal : Kind::greater, version});
+    out.push_back({.kind = at_most ? Kind::less_or_equal : Kind::greater, .version = version});
   } else if (given < 3) {
     add_between(out, version, next_after(version, given));
   } else {
-    out.push_back({Kind::equal, version});
+    out.push_back({.kind = Kind::equal, .version = version});
   }
   return true;
 }
@@ -182,7 +184,7 @@ std::optional<Comparators> parse_alternative(std::string_view text) {
   if (words.size() == 3 && words[1] == "-") {
     const auto from = parse_partial(words[0]);
     if (!from || !add_simple(out, "<=" + words[2])) return std::nullopt;
-    out.push_back({Kind::greater_or_equal, from->version});
+    out.push_back({.kind = Kind::greater_or_equal, .version = from->version});
     return out;
   }
   for (const std::string& word : words) {

@@ -13,7 +13,7 @@ namespace tenure::pipeline {
 
 struct Version {
   std::array<std::uint64_t, 3> numbers{};
-  std::vector<std::string> prerelease{};  // 1.0.0-beta.2: "beta", "2".
+  std::vector<std::string> prerelease;  // 1.0.0-beta.2: "beta", "2".
 
   [[nodiscard]] static std::optional<Version> parse(std::string_view text);
   friend std::weak_ordering operator<=>(const Version& a, const Version& b);

@@ -34,6 +34,8 @@ class WorkspaceError : public Error {
   using Error::Error;
 };
 
+// NOLINTBEGIN(readability-redundant-member-init): designated initializers may leave them out.
+
 // One package.json, as far as it matters here.
 struct Package {
   struct Dependency {
@@ -80,6 +82,8 @@ struct PnpmFile {
   Catalogs catalogs{};
 };
 [[nodiscard]] PnpmFile parse_pnpm_file(const std::string& text);
+// NOLINTEND(readability-redundant-member-init)
+
 // `workspaces` of a root package.json; null: it has none.
 [[nodiscard]] std::optional<std::vector<std::string>> parse_patterns(std::string_view text);
 // packages/*, apps/**, !packages/old
