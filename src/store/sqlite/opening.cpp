@@ -83,12 +83,12 @@ void write_epoch(Connection& full, SideFile& side, Record record) {
 }
 
 // Only one process at a time raises the epoch.
-class AtGate {
+class OpeningAtGate {
  public:
-  explicit AtGate(SideFile& side) : side_(side) { side_.enter_gate(); }
-  ~AtGate() { side_.leave_gate(); }
-  AtGate(const AtGate&) = delete;
-  AtGate& operator=(const AtGate&) = delete;
+  explicit OpeningAtGate(SideFile& side) : side_(side) { side_.enter_gate(); }
+  ~OpeningAtGate() { side_.leave_gate(); }
+  OpeningAtGate(const OpeningAtGate&) = delete;
+  OpeningAtGate& operator=(const OpeningAtGate&) = delete;
 
  private:
   SideFile& side_;
@@ -171,7 +171,7 @@ void raise_epoch_if_needed(const Opened& opened, const SqliteOptions& options) {
                      old.file != opened.file ||
                      side.header().last.load() >> count_bits != old.epoch;
   if (!raise) return;
-  const AtGate gate{side};
+  const OpeningAtGate gate{side};
   write_epoch(database, side,
               {.epoch = old.epoch,
                .side = side.identity(),
