@@ -118,6 +118,7 @@ std::vector<Token> Reachable::of(const Owner& owner) const {
 
 std::vector<Token> Reachable::blockers_of(std::span<const Token> tickets) const {
   std::vector<Ticket> all;
+  all.reserve(tickets_.size());
   for (const auto& [number, seen] : tickets_) all.push_back(ticket_of(seen));
   std::set<Token> found;
   for (const Token number : tickets) {
