@@ -36,12 +36,14 @@ void Reachable::add(Entry entry, std::vector<Range>& missing) {
   expected_.erase(entry.key);
   std::expected<Parsed, RowFault> parsed = read_row(entry);
   if (!parsed.has_value()) return;
+  // NOLINTBEGIN(bugprone-unchecked-optional-access): each is asked right before.
   if (parsed->pointer.has_value()) {
     missing.push_back(Range::key(row_key(parsed->pointer->first, number)));
   } else if (parsed->row.has_value() && claims_key(*parsed->row, number, entry.key)) {
     tickets_.emplace(
         number, Seen{.entry = std::move(entry), .row = *std::move(parsed->row), .number = number});
   }
+  // NOLINTEND(bugprone-unchecked-optional-access)
 }
 
 void Reachable::read(std::vector<Range> ranges) {
@@ -118,6 +120,7 @@ std::vector<Token> Reachable::of(const Owner& owner) const {
 
 std::vector<Token> Reachable::blockers_of(std::span<const Token> tickets) const {
   std::vector<Ticket> all;
+  all.reserve(tickets_.size());
   for (const auto& [number, seen] : tickets_) all.push_back(ticket_of(seen));
   std::set<Token> found;
   for (const Token number : tickets) {

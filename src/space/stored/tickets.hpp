@@ -154,10 +154,12 @@ class Tickets {
   [[nodiscard]] std::vector<Entry> read_keys(const std::set<std::string>& keys) const;
   // Which of these keys are not there.
   [[nodiscard]] std::set<std::string> missing(const std::set<std::string>& keys) const;
+  // NOLINTBEGIN(modernize-use-nodiscard): most callers look again either way.
   // Guarded on the entry as it was seen: a renewal, or another who removed it first, wins.
   bool remove(const Seen& ticket, std::vector<Guard> also = {}) const;
   bool remove_dead(const Seen& ticket) const;
   bool remove_unreadable(const Unreadable& found) const;
+  // NOLINTEND(modernize-use-nodiscard)
 
  private:
   [[nodiscard]] bool agree_in_line(const Row& row, const Claim& claim, Token own, const Range& line,
