@@ -28,7 +28,7 @@ double seconds_of(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
-std::string time_text(double seconds) {
+std::string seconds_text(double seconds) {
   if (seconds < 60) return fmt::format("{:.1f}s", seconds);
   const auto whole = static_cast<long>(seconds);
   if (whole < 3600) return fmt::format("{}m {}s", whole / 60, whole % 60);
@@ -89,11 +89,11 @@ std::string junit(const std::vector<Progress::Entry>& entries, double seconds) {
 std::string markdown(const std::vector<Progress::Entry>& entries, double seconds) {
   std::string out = fmt::format(
       "# Pipeline, {}\n\n| task | end | time | attempts | why |\n|---|---|---|---|---|\n",
-      time_text(seconds));
+      seconds_text(seconds));
   for (const Progress::Entry& entry : entries) {
     const std::string why = entry.cause.empty() ? entry.why : "needs " + entry.cause;
     out += fmt::format("| {} | {} | {} | {} | {} |\n", cell(entry.name), text_of(entry.end),
-                       time_text(entry.seconds), entry.attempts,
+                       seconds_text(entry.seconds), entry.attempts,
                        cell(entry.end == TaskEnd::done ? "" : why));
   }
   return out;
@@ -133,7 +133,7 @@ void Progress::retries(pipeline::Index task, std::chrono::nanoseconds delay,
   if (json_) {
     say_json(Json{{"event", "retry"}, {"task", entry.name}, {"why", why}, {"delay", seconds}});
   } else {
-    say(fmt::format("retry    {} in {}: {}", printable(entry.name), time_text(seconds),
+    say(fmt::format("retry    {} in {}: {}", printable(entry.name), seconds_text(seconds),
                     printable(why)));
   }
 }
@@ -157,7 +157,8 @@ void Progress::ended(pipeline::Index task, TaskEnd end, std::chrono::nanoseconds
     return;
   }
   if (end == TaskEnd::blocked || end == TaskEnd::cancelled) return;  // The summary has them.
-  const std::string time = took.count() == 0 ? "" : fmt::format(" ({})", time_text(entry.seconds));
+  const std::string time =
+      took.count() == 0 ? "" : fmt::format(" ({})", seconds_text(entry.seconds));
   if (end != TaskEnd::failed) {
     say(fmt::format("{:<8} {}{}", text_of(end), printable(entry.name), time));
     return;
@@ -184,7 +185,8 @@ void Progress::still_running(const std::vector<pipeline::CommandRunner::Busy>& b
     const std::string& name = entries_[one.task].name;
     const double seconds = seconds_of(now - one.since);
     tasks.push_back(Json{{"task", name}, {"seconds", seconds}});
-    text += fmt::format("{} {} ({})", text.empty() ? "" : ",", printable(name), time_text(seconds));
+    text +=
+        fmt::format("{} {} ({})", text.empty() ? "" : ",", printable(name), seconds_text(seconds));
   }
   if (json_) {
     say_json(Json{{"event", "still_running"}, {"tasks", tasks}});
@@ -223,7 +225,7 @@ void Progress::total(double seconds, const std::string& resume) {
                       printable(entry.cause)));
     }
   }
-  say(fmt::format("{} in {}", text, time_text(seconds)));
+  say(fmt::format("{} in {}", text, seconds_text(seconds)));
   if (!resume.empty()) say("go on with: " + resume);
 }
 

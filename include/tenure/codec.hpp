@@ -4,6 +4,7 @@
 // This header needs nlohmann-json.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <concepts>
 #include <nlohmann/json.hpp>
@@ -62,10 +63,8 @@ struct Codec<std::string> {
  private:
   // Printable ASCII that JSON writes as itself.
   static bool is_plain(std::string_view text) noexcept {
-    for (const char c : text) {
-      if (c < 0x20 || c == 0x7f || c == '"' || c == '\\') return false;
-    }
-    return true;
+    return std::ranges::all_of(
+        text, [](char c) { return c >= 0x20 && c != 0x7f && c != '"' && c != '\\'; });
   }
 };
 

@@ -143,6 +143,7 @@ struct Codec<FlowHold> {
 class [[nodiscard]] LockAwait final : public detail::LockBase {
  public:
   LockAwait(detail::Scope& scope, std::vector<Claim> claims) : LockBase(scope, std::move(claims)) {}
+  // NOLINTNEXTLINE(modernize-use-nodiscard): a workflow may hold the lock until it ends.
   FlowHold await_resume() const { return {key(), granted()}; }
 };
 
@@ -296,6 +297,7 @@ class Context : public detail::Scope {
 };
 
 template <class F>
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-reference-coroutine-parameters): it outlives the body.
 auto Context::LockedBody<F>::operator()(Context& ctx)
     -> std::invoke_result_t<F&, Context&, FlowHold> {
   const FlowHold hold = co_await ctx.lock(claims);

@@ -117,7 +117,7 @@ enum class Running : std::uint8_t {
 };
 
 // After a failed attempt the task waits for uniform(0, min(base * 2^attempt, cap)).
-struct RetryPolicy {
+struct TaskRetry {
   unsigned max = 0;  // Attempts after the first one.
   std::chrono::nanoseconds base = std::chrono::seconds{1};
   std::chrono::nanoseconds cap = std::chrono::seconds{60};
@@ -130,7 +130,7 @@ struct TaskOptions {
   // Of one attempt, from its start. A task can't be ended by force: its stop token is stopped, and
   // the attempt counts as failed when it ends, whatever it returns.
   std::optional<std::chrono::nanoseconds> timeout{};
-  RetryPolicy retry{};
+  TaskRetry retry{};
   // Held while an attempt runs: granted together, in the space's queue, before it takes a slot.
   std::vector<Claim> claims{};
   std::optional<Locker> locker{};  // Where; required if there are claims.

@@ -48,6 +48,7 @@ struct Step {
 // What a step may ask for: a function whose first parameter is a StepContext& gets one.
 class StepContext {
  public:
+  // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): only the engine makes one.
   StepContext(std::string workflow, std::uint32_t attempt, std::uint64_t reign,
               std::stop_token stop, std::function<void()> beat)
       : workflow_(std::move(workflow)),

@@ -43,9 +43,10 @@ Core::Core(std::shared_ptr<Store> store, EngineOptions options)
 
 Core::~Core() = default;
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved on.
 void Core::define(detail::Definition definition) {
   if (definition.type.empty()) throw BadRequest("a workflow type must have a name");
-  std::string type = definition.type;
+  const std::string type = definition.type;
   if (!definitions_.try_emplace(type, std::move(definition)).second) {
     throw BadRequest("the workflow type '" + type + "' is defined twice");
   }
@@ -256,6 +257,7 @@ std::shared_ptr<Instance> Core::instance(const std::string& id, Partition partit
   return found;
 }
 
+// NOLINTNEXTLINE(misc-no-recursion,performance-unnecessary-value-param): it posts the event.
 void Core::offer(const std::string& id, Event event) {
   const Partition partition = partition_of(id);
   while (!stopping()) {

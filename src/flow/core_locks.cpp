@@ -17,6 +17,7 @@ struct Core::LockCall {
     }
   };
 
+  // NOLINTNEXTLINE(readability-identifier-naming): the language's name.
   struct promise_type {
     promise_type(Core& /*this*/, const std::shared_ptr<Core>& core, const std::string& /*id*/,
                  const OpKey& /*key*/, const Owner& /*owner*/, const std::vector<Claim>& /*claims*/)
@@ -30,11 +31,13 @@ struct Core::LockCall {
       const base::Mutex::Scoped lock{core_->mutex_};
       core_->lock_calls_.erase(address());
     }
+    // NOLINTBEGIN(readability-convert-member-functions-to-static): the language calls them.
     LockCall get_return_object() noexcept { return {}; }
     std::suspend_never initial_suspend() noexcept { return {}; }
     std::suspend_never final_suspend() noexcept { return {}; }
     void return_void() noexcept {}
     void unhandled_exception() noexcept { std::terminate(); }
+    // NOLINTEND(readability-convert-member-functions-to-static)
 
    private:
     void* address() noexcept {
@@ -70,6 +73,7 @@ void Core::ask_lock(const std::string& id, const OpKey& key, Owner owner,
 }
 
 // A repeated request, after a crash, gets the ticket that the first one appended.
+// NOLINTNEXTLINE(readability-convert-member-functions-to-static): its promise takes `this`.
 Core::LockCall Core::wait_for_lock(std::shared_ptr<Core> self, std::string id, OpKey key,
                                    Owner owner, std::vector<Claim> claims) {
   std::optional<Event> event;
@@ -92,7 +96,7 @@ Core::LockCall Core::wait_for_lock(std::shared_ptr<Core> self, std::string id, O
     event = failed(key, "bad-request", error);
   } catch (const StoreError&) {
     again = true;
-  } catch (const Error&) {
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): see below.
     // The anchor is gone: the workflow was cancelled or has ended. Or the space is closed.
   }
   if (again) {

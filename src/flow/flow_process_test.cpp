@@ -126,7 +126,9 @@ TEST_P(FlowProcesses, GoOnAfterADeathAtAnyWrite) {
       const int first = run(url(number), id, write, after);
       died = died || first == 7;
       ASSERT_TRUE(first == 7 || first == 0) << write;
-      if (first == 7) ASSERT_EQ(run(url(number), id, 0, false), 0) << write << " " << after;
+      if (first == 7) {
+        ASSERT_EQ(run(url(number), id, 0, false), 0) << write << " " << after;
+      }
       deaths += first == 7 ? 1 : 0;
     }
     if (!died) break;

@@ -42,6 +42,7 @@ std::string Instance::problem() const {
   return problem_;
 }
 
+// NOLINTNEXTLINE(misc-no-recursion): go() leaves `here` false, so it posts.
 bool Instance::offer(Event event, bool here) {
   {
     const base::Mutex::Scoped lock{mutex_};
@@ -77,6 +78,7 @@ void Instance::abandon() {
   // The frames go with the last reference: a pump or a commit may be under way.
 }
 
+// NOLINTNEXTLINE(misc-no-recursion): go() leaves `here` false, so it posts.
 void Instance::go() {
   std::vector<Event> left;
   {
@@ -94,6 +96,7 @@ void Instance::go() {
   }
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): a copy where a workflow stops is cheap.
 void Instance::set_problem(std::string text) {
   {
     const base::Mutex::Scoped lock{mutex_};
@@ -104,6 +107,7 @@ void Instance::set_problem(std::string text) {
   core_.report(id_, text);
 }
 
+// NOLINTNEXTLINE(misc-no-recursion): go() leaves `here` false, so it posts.
 void Instance::pump() {
   while (true) {
     std::vector<Event> events;
@@ -169,6 +173,7 @@ void Instance::retry(std::vector<Event> events) {
 
 // --- one turn
 
+// NOLINTNEXTLINE(misc-no-recursion): go() leaves `here` false, so it posts.
 bool Instance::turn(std::vector<Event>& events) {
   if (!record_ || !machine_) {
     if (!load(events)) return false;
@@ -202,6 +207,8 @@ bool Instance::turn(std::vector<Event>& events) {
   return true;
 }
 
+// The record is there: load() read it, or the start gave it.
+// NOLINTBEGIN(bugprone-unchecked-optional-access)
 void Instance::begin_machine() {
   const detail::Definition* const definition = core_.definition(record_->type);
   if (definition == nullptr) {
@@ -223,8 +230,10 @@ void Instance::begin_code() {
   begun_ = true;
   machine_->begin(core_.definition(record_->type)->make(*machine_, record_->input));
 }
+// NOLINTEND(bugprone-unchecked-optional-access)
 
 // False: there is nothing to run, or not now.
+// NOLINTNEXTLINE(misc-no-recursion): go() leaves `here` false, so it posts.
 bool Instance::load(std::vector<Event>& events) {
   if (record_) {  // Just started.
     begin_machine();
@@ -284,6 +293,7 @@ void Instance::note(const LogEntry& entry) {
 }
 
 // The workflow has ended, or never was: what still speaks of it goes.
+// NOLINTNEXTLINE(misc-no-recursion): go() leaves `here` false, so it posts.
 void Instance::clear_away(std::vector<Event>& events) {
   Txn txn;
   std::vector<std::string> told;
@@ -365,6 +375,7 @@ void Instance::committed(Turn& turn, const Outcome& outcome, const std::exceptio
   if (waits) core_.waits(shared_from_this());
 }
 
+// NOLINTNEXTLINE(misc-no-recursion): go() leaves `here` false, so it posts.
 void Instance::after(Turn& turn) {
   for (const std::string& key : turn.new_timers) core_.add_timer(key);
   for (const std::string& key : turn.old_timers) core_.remove_timer(key);

@@ -19,6 +19,7 @@ std::pair<std::uint32_t, std::uint32_t> pair_of(const OpKey& key) {
 }
 
 // Branches are owners of their own: one may wait for another.
+// NOLINTNEXTLINE(misc-no-recursion): as deep as the scopes are nested.
 Owner owner_of(const std::string& id, const detail::Scope& scope) {
   if (scope.parent() == nullptr) return Owner{id};
   return owner_of(id, *scope.parent()).child(std::to_string(scope.number()));
@@ -60,10 +61,12 @@ void Instance::handle_told(const Event::Told& told, Turn& turn) {
   turn.told.push_back(told.key);
   switch (message.kind) {
     case Message::Kind::start:
+      // NOLINTBEGIN(bugprone-unchecked-optional-access): a turn has its record.
       if (!begun_) turn.new_timers.push_back(timer_key(keys::start_timer, record_->starts));
       if (record_->deadline) {
         turn.new_timers.push_back(timer_key(keys::deadline_timer, *record_->deadline));
       }
+      // NOLINTEND(bugprone-unchecked-optional-access)
       return;
     case Message::Kind::signal:
       append_note(EntryKind::signal, message.name, message.value, turn);
@@ -169,6 +172,7 @@ void Instance::append_for(const Operation& operation, EntryKind kind, std::uint3
 
 // --- what follows from it
 
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): one list of consequences.
 void Instance::collect(Turn& turn) {
   if (turn.ended) return;
   while (true) {
@@ -237,11 +241,13 @@ void Instance::dispatch(Operation& operation, Turn& turn) {
     case OpKind::timer:
     case OpKind::signal:
     case OpKind::condition:
+      // NOLINTBEGIN(bugprone-unchecked-optional-access): fresh ones of these kinds have a time.
       if (*operation.due() <= turn.now) {
         append_for(operation, EntryKind::timer, 0, {}, turn);
       } else {
         add_timer(operation.key(), *operation.due(), turn);
       }
+      // NOLINTEND(bugprone-unchecked-optional-access)
       break;
   }
 }
@@ -259,8 +265,10 @@ void Instance::dispatch_step(StepBase& step, Turn& turn) {
         turn);
     return;
   }
+  // NOLINTBEGIN(bugprone-unchecked-optional-access): checked in the same line.
   if (step.due()) add_timer(step.key(), *step.due(), turn);
   if (!step.due() || *step.due() <= turn.now) start_attempt(step, turn);
+  // NOLINTEND(bugprone-unchecked-optional-access)
 }
 
 void Instance::start_attempt(StepBase& step, Turn& turn) {
@@ -308,6 +316,7 @@ void Instance::remove_timer(const OpKey& key, Instant due, Turn& turn) {
 }
 
 void Instance::end(FlowState state, std::string result, Turn& turn) {
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): a turn has its record.
   Record record = *record_;
   record.state = state;
   record.ended = turn.now;

@@ -9,6 +9,7 @@ std::string begin(char table) {
   return key;
 }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): `bytes` is always a literal.
 void add(std::string& key, std::uint64_t value, int bytes) {
   for (int shift = 8 * (bytes - 1); shift >= 0; shift -= 8) {
     key += static_cast<char>(value >> static_cast<unsigned>(shift));
@@ -21,6 +22,7 @@ std::uint64_t number(std::string_view bytes) noexcept {
   return value;
 }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): in the order of the key.
 std::string in_partition(char table, Partition partition) {
   std::string key = begin(table);
   add(key, partition, 2);

@@ -125,6 +125,7 @@ void Scope::unlink(Operation& operation) noexcept {
   if (operation.next_ != nullptr) operation.next_->previous_ = operation.previous_;
 }
 
+// NOLINTNEXTLINE(misc-no-recursion): as deep as the program nests its scopes.
 void Scope::cancel() {
   if (cancelled_) return;
   cancelled_ = true;
@@ -236,6 +237,7 @@ std::vector<OpKey> Machine::take_cancelled() {
   return taken;
 }
 
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): one check after the other.
 void Machine::deliver(const LogEntry& entry) {
   now_ = std::max(now_, entry.stamp);
   if (finish_) mismatch(entry, "the program has already ended");
@@ -302,13 +304,12 @@ std::optional<std::string> Machine::take_signal(const std::string& name) {
 }
 
 bool Machine::resume_conditions() {
-  for (Operation* const operation : conditions_) {
-    if (static_cast<ConditionBase*>(operation)->holds()) {
-      end(*operation);
-      return true;
-    }
-  }
-  return false;
+  const auto at = std::ranges::find_if(conditions_, [](Operation* operation) {
+    return static_cast<ConditionBase*>(operation)->holds();
+  });
+  if (at == conditions_.end()) return false;
+  end(**at);
+  return true;
 }
 
 void Machine::run_until_quiet() {

@@ -11,12 +11,15 @@
 namespace tenure::flow {
 
 struct Partitions::Detached {
+  // NOLINTNEXTLINE(readability-identifier-naming): the language's name.
   struct promise_type {
+    // NOLINTBEGIN(readability-convert-member-functions-to-static): the language calls them.
     Detached get_return_object() noexcept { return {}; }
     std::suspend_never initial_suspend() noexcept { return {}; }
     std::suspend_never final_suspend() noexcept { return {}; }
     void return_void() noexcept {}
     void unhandled_exception() noexcept { std::terminate(); }
+    // NOLINTEND(readability-convert-member-functions-to-static)
   };
 };
 
@@ -80,6 +83,7 @@ void Partitions::rebalance() {
     watch_bell(store_->apply(txn).revision);
     std::set<std::string> engines;
     std::map<Partition, std::vector<TicketInfo>> tickets;
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): after begin() it is there.
     for (TicketInfo& info : space_->inspect(Path::of("tenure", "flow", "partition"))) {
       engines.insert(info.session);
       const std::string text = info.ticket.claims.at(0).path.text();
@@ -100,7 +104,7 @@ void Partitions::rebalance() {
       give_up(wanted.back());
       wanted.pop_back();
     }
-  } catch (const std::exception&) {
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): see below.
     // The store cannot be read: whoever waits rings again, or takes over when this engine ends.
   }
 }
@@ -118,7 +122,6 @@ void Partitions::give_up(Partition partition) {
   wait_for(partition, shared_from_this());
 }
 
-// NOLINTNEXTLINE(cppcoreguidelines-avoid-reference-coroutine-parameters): `self` keeps this.
 Partitions::Detached Partitions::wait_for(Partition partition, std::shared_ptr<Partitions> self) {
   {
     const base::Mutex::Scoped lock{self->mutex_};
@@ -126,9 +129,10 @@ Partitions::Detached Partitions::wait_for(Partition partition, std::shared_ptr<P
   }
   try {
     const Path wanted = path(partition);
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): stop() waits for this first.
     std::optional<Hold> hold = co_await self->space_->async_lock(wanted, self->stop_.get_token());
     if (hold) self->grant(partition, *std::move(hold));
-  } catch (const std::exception&) {
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): see below.
     // The session was lost, or the space closed: on_lost() of what we own tells the engine.
   }
   const base::Mutex::Scoped lock{self->mutex_};
@@ -161,6 +165,7 @@ void Partitions::grant(Partition partition, Hold hold) {
   listener_.taken(partition, reign);
 }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): one caller, which names them.
 void Partitions::on_lost(Partition partition, std::uint64_t number) {
   {
     const base::Mutex::Scoped lock{mutex_};

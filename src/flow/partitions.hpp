@@ -58,6 +58,7 @@ class Partitions : public std::enable_shared_from_this<Partitions> {
   // Null: another engine's, or nobody's.
   [[nodiscard]] ReignRef owner(Partition partition) const;
   // The space that the locks are in. After begin().
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): after begin() it is there.
   [[nodiscard]] const Space& space() const { return *space_; }
   // Claims nothing more, gives back what is owned, and waits for the space's threads.
   void stop();
@@ -69,7 +70,7 @@ class Partitions : public std::enable_shared_from_this<Partitions> {
     std::unique_ptr<std::stop_callback<std::function<void()>>> on_lost;
   };
   struct Detached;
-  Detached wait_for(Partition partition, std::shared_ptr<Partitions> self);
+  static Detached wait_for(Partition partition, std::shared_ptr<Partitions> self);
   [[nodiscard]] static Path path(Partition partition);
   void grant(Partition partition, Hold hold);
   void on_lost(Partition partition, std::uint64_t number);

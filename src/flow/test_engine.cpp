@@ -59,7 +59,9 @@ class Mortal final : public Store {
   Outcome apply(const Txn& txn) override {
     if (!txn.writes.empty() && !dead_) {
       ++*writes_;
-      if (at_ > 0 && --at_ == 0) {
+      const bool last = at_ == 1;
+      if (at_ > 0) --at_;
+      if (last) {
         if (after_) static_cast<void>(inside_->apply(txn));
         die();
       }
@@ -138,6 +140,7 @@ class World {
       problems[id] = message;
       if (options.on_problem) options.on_problem(id, message);
     };
+    // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): EngineOptions says so.
     all.instead = [this](const std::string& step, const std::string& arguments,
                          StepContext& /*context*/) -> std::optional<std::string> {
       const auto at = mocks.find(step);

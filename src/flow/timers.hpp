@@ -25,6 +25,7 @@ namespace tenure::flow {
 
 class TimerWindow {
  public:
+  // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): as their types say.
   TimerWindow(Partition partition, std::size_t size)
       : size_(size), range_(keys::timers(partition)), cursor_(range_.from) {}
 

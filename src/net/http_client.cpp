@@ -271,6 +271,7 @@ HttpResult HttpClient::get(HttpRequest request) {
   });
   std::unique_lock lock{mutex};
   ended.wait(lock, [&] { return result.has_value(); });
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): waited for above.
   return std::move(result).value();
 }
 

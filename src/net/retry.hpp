@@ -27,6 +27,7 @@ using WallTime = std::chrono::system_clock::time_point;
 // on top: clients that were refused together do not come back together.
 class RetryPauses {
  public:
+  // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): in the order of Backoff.
   RetryPauses(std::uint32_t retries, std::chrono::nanoseconds base, std::chrono::nanoseconds cap,
               std::chrono::nanoseconds max_retry_after) noexcept
       : left_(retries), max_retry_after_(max_retry_after), backoff_(base, cap) {}

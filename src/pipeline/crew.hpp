@@ -129,7 +129,7 @@ class Crew final : public detail::JobListener {
   Index refuse(Worker& worker, Index task);
   Index next_task(Worker& worker);
   Index take_roots(Worker& worker);
-  bool steal_roots(Worker& worker, Worker& victim);
+  static bool steal_roots(Worker& worker, Worker& victim);
   Index steal(Worker& worker);
   Index take_queued();
   [[nodiscard]] bool work_visible() const;

@@ -9,7 +9,7 @@
 
 namespace tenure::pipeline {
 
-Loop::Loop(Plan& plan, Runner& runner, std::vector<Index> roots, const Options& options)
+Loop::Loop(Plan& plan, Runner& runner, std::span<const Index> roots, const Options& options)
     : plan_(plan),
       runner_(runner),
       random_(options.seed),
@@ -105,7 +105,10 @@ void Loop::on_report(const Runner::Report& report) {
 void Loop::on_failure(Index task) {
   const Plan::Word word = plan_.word(task);
   Own& of = own(task);
-  if (stopping_) return end(task, State::cancelled);
+  if (stopping_) {
+    end(task, State::cancelled);
+    return;
+  }
   if (!cancelling_ && word.attempt() < of.terms.retry.max) {
     const std::chrono::nanoseconds delay = of.backoff.next(random_);
     if (plan_.delay(task)) {

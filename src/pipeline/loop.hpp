@@ -70,7 +70,7 @@ class Runner {
 // What a task has beside its place in the plan.
 struct Terms {
   std::optional<std::chrono::nanoseconds> timeout;
-  RetryPolicy retry;
+  TaskRetry retry;
 };
 
 class Loop {
@@ -82,7 +82,7 @@ class Loop {
   };
 
   // Requires: the plan is sealed, and `roots` is what seal() returned.
-  Loop(Plan& plan, Runner& runner, std::vector<Index> roots, const Options& options);
+  Loop(Plan& plan, Runner& runner, std::span<const Index> roots, const Options& options);
 
   // Before run() or while it runs. Tasks of which nothing is said have no timeout and no retry.
   void set_terms(Index task, const Terms& terms);

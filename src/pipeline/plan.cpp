@@ -97,7 +97,7 @@ void Plan::rank_tasks(const std::vector<Index>& order) {
   for (const auto& [task, time] : estimates_) ranks_[task] = time;
   estimates_ = {};
   for (std::size_t at = order.size(); at-- > 0;) {
-    Record& from = record(order[at]);
+    const Record& from = record(order[at]);
     if (from.count == 0) continue;
     const std::span<Index> next{successors_.data() + from.first, from.count};
     // The first to go is last: a driver that runs that one at once and stacks the others keeps the
@@ -167,6 +167,7 @@ bool Plan::delay(Index task) noexcept {
   return false;
 }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): as everywhere, the task is first.
 bool Plan::flag(Index task, std::uint16_t attempt, Flag flag) noexcept {
   std::atomic<std::uint64_t>& word = record(task).word;
   std::uint64_t bits = word.load(std::memory_order_relaxed);

@@ -26,7 +26,8 @@ constexpr std::uint64_t range_of(std::uint32_t first, std::uint32_t end) noexcep
 void Crew::work(Worker& worker) {
   worker.thread.store(std::this_thread::get_id(), std::memory_order_relaxed);
   while ((signals_.load(std::memory_order_acquire) & finished) == 0) {
-    if (!worker.has_slot && !(worker.has_slot = try_take_slot())) {
+    if (!worker.has_slot) worker.has_slot = try_take_slot();
+    if (!worker.has_slot) {
       park(worker);
       continue;
     }
@@ -44,6 +45,7 @@ void Crew::work(Worker& worker) {
 }
 
 // Runs the task and returns the next one, if there is one of those that needed it.
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): the hot path, in one piece.
 Index Crew::execute(Worker& worker, Index task) {
   const std::uint32_t extra_at = plan_.extra(task);
   if (extra_at != no_task) [[unlikely]] {

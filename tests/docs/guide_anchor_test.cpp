@@ -10,7 +10,7 @@
 
 namespace {
 
-const tenure::Name account{"account"};
+const tenure::Name account{"account-of-an-order"};
 
 // The block has a relative path in it.
 class DocsGuideAnchor : public ::testing::Test {

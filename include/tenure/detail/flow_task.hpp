@@ -78,6 +78,7 @@ class FlowPromiseBase {
  public:
   explicit FlowPromiseBase(Machine& machine) noexcept : machine_(&machine) {}
 
+  // NOLINTBEGIN(readability-convert-member-functions-to-static): the language calls them.
   struct Final {
     [[nodiscard]] bool await_ready() const noexcept { return false; }
     template <class Promise>
@@ -88,6 +89,7 @@ class FlowPromiseBase {
   };
   [[nodiscard]] std::suspend_always initial_suspend() const noexcept { return {}; }
   [[nodiscard]] Final final_suspend() const noexcept { return {}; }
+  // NOLINTEND(readability-convert-member-functions-to-static)
   void unhandled_exception() noexcept { error_ = std::current_exception(); }
 
   template <class Op>

@@ -37,6 +37,7 @@ std::string time_text(double seconds) {
   return fmt::format("{}h {}m", whole / 3600, (whole % 3600) / 60);
 }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): the names say which is which.
 bool on_path(const Graph& graph, std::size_t from, std::size_t to) {
   const auto at = std::ranges::find(graph.critical, from);
   return at != graph.critical.end() && at + 1 != graph.critical.end() && *(at + 1) == to;

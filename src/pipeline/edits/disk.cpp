@@ -34,6 +34,7 @@ void write_all(int descriptor, std::string_view bytes, const FilePath& path) {
   }
 }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): as every copy.
 void copy_xattrs(int from, int to, const FilePath& path) {
   std::vector<char> names(65'536);
   const ssize_t size = ::flistxattr(from, names.data(), names.size());

@@ -87,6 +87,7 @@ Reports restore_session(Disk& disk, const FilePath& session) {
 }
 
 // The caller has the directory's lock.
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): named at every call.
 Reports restore_dead(Disk& disk, const FilePath& directory, const FilePath& own) {
   Reports reports;
   std::vector<FilePath> sessions;
@@ -107,6 +108,7 @@ Reports restore_dead(Disk& disk, const FilePath& directory, const FilePath& own)
 
 // As messages of this room begin.
 EditError directory_error(const FilePath& directory, const std::system_error& error) {
+  // NOLINTNEXTLINE(modernize-return-braced-init-list): the constructor is explicit.
   return EditError("the directory of edits '" + directory.string() +
                    "' can't be used: " + error.what() + ": make it readable and writable");
 }
@@ -187,7 +189,7 @@ class FileEdits::Impl {
     std::vector<FilePath> names;
     for (const Edit& edit : edits) {
       std::error_code error;
-      FilePath file = std::filesystem::canonical(directory / edit.file, error);
+      const FilePath file = std::filesystem::canonical(directory / edit.file, error);
       if (error) {
         throw EditError("'" + (directory / edit.file).string() +
                         "' can't be edited: " + error.message() + ": check the name in `edits`");
@@ -197,7 +199,7 @@ class FileEdits::Impl {
         same->second.push_back(&edit);
       } else {
         names.push_back(file);
-        files.push_back({std::move(file), {&edit}});
+        files.push_back({file, {&edit}});
       }
     }
     if (files.empty()) return;
@@ -217,6 +219,7 @@ class FileEdits::Impl {
       edited_.pop_back();
       try {
         make_if_missing(session_.disk(), session_.kept_directory());
+        // NOLINTNEXTLINE(bugprone-empty-catch): see below.
       } catch (const std::system_error&) {
         // restore_edit() says so if it needs it.
       }

@@ -62,7 +62,9 @@ TEST_F(FileEditsTest, ComesBackAsItWas) {
     EXPECT_NE(now.st_ino, before.st_ino);
     EXPECT_EQ(read_file(work / "twin"), original);
     char value = 0;
-    if (has_xattrs) EXPECT_EQ(::getxattr(file.c_str(), "user.tenure", &value, 1), 1);
+    if (has_xattrs) {
+      EXPECT_EQ(::getxattr(file.c_str(), "user.tenure", &value, 1), 1);
+    }
     const auto reports = edits.restore();
     ASSERT_EQ(reports.size(), 1U);
     EXPECT_EQ(reports[0].outcome, Outcome::restored) << reports[0].message;

@@ -16,7 +16,7 @@ std::string quoted_path(const FilePath& path) { return "'" + path.string() + "'"
 // The git directory of the repository that the file is in; empty where there is none.
 FilePath git_directory(const FilePath& file) {
   for (FilePath at = file.parent_path();; at = at.parent_path()) {
-    const FilePath git = at / ".git";
+    FilePath git = at / ".git";
     std::error_code ignored;
     if (std::filesystem::is_directory(git, ignored)) return git;
     if (std::filesystem::is_regular_file(git, ignored)) {  // A worktree or a submodule.

@@ -20,7 +20,7 @@ class Restorer {
   EditReport run() {
     original_ = read_file(place_.name("original"));
     edited_ = read_file(place_.name("edited"));
-    Outcome outcome = put_back_original();
+    const Outcome outcome = put_back_original();
     disk_.sync_directory(record_.file.parent_path());
     if (is_there(record_.side)) {
       // The exchange before the removal: else the name of the original could be what is removed.

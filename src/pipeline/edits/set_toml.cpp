@@ -41,6 +41,7 @@ std::string toml_key(const std::string& part) {
   return bare ? part : toml_text(part);
 }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): as every range.
 std::string dotted(const std::vector<std::string>& key, std::size_t from, std::size_t to) {
   std::string out;
   for (std::size_t i = from; i < to; ++i) out += (i == from ? "" : ".") + toml_key(key[i]);
@@ -128,6 +129,7 @@ toml::table expected_table(const toml::table& before, const std::vector<std::str
       if (!table->contains(key[i])) table->insert(key[i], toml::table{});
       at = table->get(key[i]);
     } else {
+      // NOLINTNEXTLINE(bugprone-unchecked-optional-access): way_to() has been here.
       at = at->as_array()->get(element_index(key[i]).value());
     }
   }

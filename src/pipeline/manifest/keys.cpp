@@ -121,10 +121,9 @@ std::string_view expected(Kind kind) noexcept {
     case Kind::condition: return "a condition in quotes, or { run = \"...\" }";
     case Kind::one_retry: return "a table, for example { max = 3, base = \"1s\" }";
     case Kind::one_check:
-    case Kind::one_verify: return "a table, for example { http = \"...\" } or { run = \"...\" }";
+    case Kind::one_verify: return R"(a table, for example { http = "..." } or { run = "..." })";
     case Kind::edits: return "an array of tables, for example [{ file = \"...\", set = {} }]";
-    case Kind::replacements:
-      return "an array of tables, for example [{ from = \"a\", to = \"b\" }]";
+    case Kind::replacements: return R"(an array of tables, for example [{ from = "a", to = "b" }])";
     case Kind::tasks: return "tables: [task.NAME]";
     case Kind::one_defaults: return "a table";
   }

@@ -114,6 +114,7 @@ Edit::Format format_of(const Table& table, const std::string& file) {
 Edit read_edit(const Table& table) {
   const Scope& scope = table.scope();
   Edit edit;
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): a required key.
   const Text file = *table.text("file");
   edit.file = file.text;
   edit.position = table.position();
@@ -129,8 +130,10 @@ Edit read_edit(const Table& table) {
     read_set(table, *set->as_table(), {}, edit);
   }
   for (const Table& one : table.tables("replace", Section::replacement)) {
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): a required key.
     const Text from = *one.text("from");
     if (from.text.empty()) scope.fail(from.position, "`from` is empty: name the text to replace");
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): a required key.
     edit.replace.push_back({.from = from.text, .to = one.text("to")->text});
   }
   if (edit.set.empty() && edit.replace.empty()) {

@@ -100,6 +100,7 @@ void read_when(const Table& table, Task& task) {
   if (when->is_string()) {
     task.skip = !table.scope().is_true(when->as_string()->get(), position_of(*when));
   } else if (when->is_table()) {
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): it is a table.
     task.when = read_check(*table.table("when", Section::check), false);
   } else {
     table.wrong_type("when", *when);
@@ -118,6 +119,7 @@ ReadTask read_task(const Scope& scope, const toml::table& task, Position positio
   }
   const Table table{scope, Section::task, task, position};
   read_common(table, out.task);
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): a required key.
   out.task.run = *table.run("run");
   if (auto needs = table.texts("needs")) out.needs = *std::move(needs);
   for (const Table& edit : table.tables("edits", Section::edit)) {

@@ -73,6 +73,7 @@ std::optional<Invocation> Table::run(std::string_view key) const {
   if (found == nullptr) return std::nullopt;
   Invocation out{.words = {}, .shell = found->is_string()};
   if (out.shell) {
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): it is a text.
     out.words.push_back(text(key)->text);
   } else if (found->is_array()) {
     std::vector<Text> words = texts(key).value_or(std::vector<Text>{});
@@ -111,6 +112,7 @@ std::optional<std::chrono::nanoseconds> Table::duration(std::string_view key, bo
   const toml::node* const found = node(key);
   if (found == nullptr) return std::nullopt;
   if (!found->is_string()) wrong_type(key, *found);
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): it is a text.
   const Text written = *text(key);
   const auto time = base::parse_duration(written.text);
   if (!time) scope_->fail(written.position, "`" + std::string{key} + "`: " + time.error());

@@ -163,6 +163,7 @@ Package parse_package(std::string_view text, const std::string& directory) {
     }
     for (const auto& [name, range] : found->items()) {
       if (!range.is_string()) {
+        // NOLINTNEXTLINE(performance-inefficient-string-concatenation): once, it throws.
         throw WorkspaceError(file + ": '" + name + "' in `" + section + "` must be a text");
       }
       package.dependencies.push_back(

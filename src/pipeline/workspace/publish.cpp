@@ -132,6 +132,7 @@ class Publisher {
   }
 
   // The package of the workspace that a dependency means; null: the registry's.
+  // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): as in package.json.
   [[nodiscard]] const Package* find(const Package& package, const std::string& name,
                                     const std::string& range, bool protocol) const {
     for (const std::string_view scheme : {"file:", "link:", "portal:"}) {

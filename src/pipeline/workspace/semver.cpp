@@ -104,6 +104,7 @@ Version next_after(const Version& version, std::size_t given) {
   return next;
 }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): as every range.
 void add_between(Comparators& out, const Version& from, const Version& before) {
   out.push_back({.kind = Kind::greater_or_equal, .version = from});
   out.push_back({.kind = Kind::less, .version = before});
@@ -117,6 +118,7 @@ std::size_t kept_by_caret(const Partial& partial) {
   return partial.given;
 }
 
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): one case per operator.
 bool add_simple(Comparators& out, std::string_view text) {
   const auto take = [&text](std::string_view sign) {
     if (!text.starts_with(sign)) return false;
@@ -215,13 +217,15 @@ std::optional<Version> Version::parse(std::string_view text) {
 std::weak_ordering operator<=>(const Version& a, const Version& b) {
   if (const auto order = a.numbers <=> b.numbers; order != 0) return order;
   if (a.prerelease.empty() || b.prerelease.empty()) {  // A release is above its prereleases.
-    return a.prerelease.empty() <=> b.prerelease.empty();
+    return static_cast<int>(a.prerelease.empty()) <=> static_cast<int>(b.prerelease.empty());
   }
   for (std::size_t i = 0; i < std::min(a.prerelease.size(), b.prerelease.size()); ++i) {
     const auto left = number_of(a.prerelease[i]);
     const auto right = number_of(b.prerelease[i]);
     if (left && right && *left != *right) return *left <=> *right;
-    if (left.has_value() != right.has_value()) return right.has_value() <=> left.has_value();
+    if (left.has_value() != right.has_value()) {
+      return static_cast<int>(right.has_value()) <=> static_cast<int>(left.has_value());
+    }
     if (!left && a.prerelease[i] != b.prerelease[i]) return a.prerelease[i] <=> b.prerelease[i];
   }
   return a.prerelease.size() <=> b.prerelease.size();

@@ -45,6 +45,7 @@ std::optional<bool> StoredSpace::attach(Token token, const Path& path, detail::W
 StoredSpace::View StoredSpace::first_view(Record& record) {
   if (!record.adopted) return append(record);
   if (!record.found.has_value()) return look_at_own(record);
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): it was checked just above.
   return {.found = *std::exchange(record.found, std::nullopt),
           .own = {},
           .anchored = true,

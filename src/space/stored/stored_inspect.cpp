@@ -159,6 +159,7 @@ std::vector<Guard> StoredSpace::waits(const Snapshot& all, const Seen& ticket) {
   return guards;
 }
 
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): one loop over what may be found.
 bool StoredSpace::evict(Token token, bool at_once) {
   const Stay stay{*this};
   check_open();

@@ -114,7 +114,8 @@ bool StoredSpace::saw_rows(const RecordRef& record, const Outcome& own) {
   if (own.reads.front().empty()) return false;
   const Entry& entry = own.reads.front().front();
   const auto parsed = read_row(entry);
-  if (parsed.has_value() && parsed->row.has_value()) saw_row(record, *parsed->row, entry.changed);
+  if (!parsed.has_value()) return true;
+  if (const auto& row = parsed->row; row.has_value()) saw_row(record, *row, entry.changed);
   return true;
 }
 

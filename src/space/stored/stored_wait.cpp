@@ -21,6 +21,7 @@ constexpr std::chrono::nanoseconds slow_check = 1s;
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): one case after the other.
 StoredSpace::Verdict StoredSpace::settle(const RecordRef& record, View view) {
   for (;; view = tickets().look_back(record->row, record->number)) {
     if (!view.anchored) return Verdict::anchor_lost;
@@ -36,8 +37,8 @@ StoredSpace::Verdict StoredSpace::settle(const RecordRef& record, View view) {
     if (!view.found.blocked()) continue;  // The append's own look did not see all.
     std::vector<WatchFor> what;
     if (clear_away_any(view.found, record->row.claims, record->number, what)) continue;
-    WatchFor& first = what.front();  // Of a blocker: most have nothing but that.
-    WatchFor& own = first.after == Revision{} ? first : what.emplace_back();
+    // The first is of a blocker: most have nothing but that.
+    WatchFor& own = what.front().after == Revision{} ? what.front() : what.emplace_back();
     own.ranges.push_back(Range::key(view.own->key));
     if (record->row.anchored()) own.ranges.push_back(Range::key(record->row.anchor));
     for (WatchFor& one : what) {

@@ -105,6 +105,7 @@ class Executor::Attempt {
     outcome.revision = answer.newest();
     const bool wrote = plan.writes() && outcome.committed;
     if (wrote) {
+      // NOLINTNEXTLINE(bugprone-unchecked-optional-access): a commit has a position.
       if (proposal.heads.empty() && !is_exact(answer.position->put_at, answer.by_etcd)) {
         throw_revision_unknown();
       }

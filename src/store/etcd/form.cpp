@@ -65,6 +65,7 @@ bool Form::keys_are_as_assumed(const Answer& answer) const {
 // If nothing was put since the question, another guard than that of the question failed.
 void Form::parse_refusal(const Results& results, int first, Answer& answer) const {
   parse_reads(results, first, answer);
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): parse_reads() has read the position.
   answer.verdict = plan_.refusal_is_certain(answer.position->head.revision)
                        ? Verdict::refused
                        : Verdict::guard_unclear;
@@ -260,6 +261,7 @@ class SeveralHeadsForm final : public Form {
   }
 };
 
+// NOLINTBEGIN(bugprone-unchecked-optional-access): its proposals have `own`.
 class SoleWriterForm final : public Form {
  public:
   using Form::Form;
@@ -296,6 +298,7 @@ class SoleWriterForm final : public Form {
     return answer;
   }
 };
+// NOLINTEND(bugprone-unchecked-optional-access)
 
 }  // namespace
 

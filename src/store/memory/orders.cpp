@@ -106,7 +106,7 @@ void Orders::raise(const Touched& touched, std::uint64_t to) {
 Revision Orders::next(const Txn& txn) {
   if (!by_root()) return {++last_};
   const Touched touched = touched_by(txn);
-  const std::uint64_t step = (touched.head >> apply_bits) + 1 + random() % max_growth;
+  const std::uint64_t step = (touched.head >> apply_bits) + 1 + (random() % max_growth);
   const std::uint64_t own = ++applies_ & ((1U << apply_bits) - 1);
   const std::uint64_t revision = (step << apply_bits) | own;
   raise(touched, revision);

@@ -292,6 +292,7 @@ Result Connection::next(const Patience& patience) {
         until = {};
       } else {
         ready = ::poll(&one, 1, last_wait_ms);  // The answer may have come during that question.
+        // NOLINTNEXTLINE(bugprone-unchecked-optional-access): without a limit, poll() waits on.
         if (ready == 0) throw_silent(*patience.limit, why);
       }
     }
