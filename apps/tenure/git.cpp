@@ -121,7 +121,8 @@ struct Ground {
     process::adopt_orphans();
     return process::Guardian::start({.signal_mask = signals.original(),
                                      .foreground = foreground,
-                                     .restore_terminal = foreground});
+                                     .restore_terminal = foreground,
+                                     .grace = foreground ? base::BootTime{0} : git::git_grace});
   }
 };
 

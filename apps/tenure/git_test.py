@@ -246,7 +246,8 @@ def git_killed(space):
         after = int(there.shown("count"))
         assert after - before in (0, 1), (run, before, after)
         if run % 4 == 3:
-            assert there.do("--quiet", "--", *ADD_ONE) == (0, "", ""), run
+            ended = there.do("--quiet", "--", *ADD_ONE)
+            assert ended == (0, "", ""), (run, ended)
             done += 1
     final = int(there.shown("count"))
     assert int(there.at_remote("rev-list", "--count", "main")) == final + 1

@@ -20,9 +20,6 @@ namespace {
 
 using process::Event;
 
-// Between SIGTERM and SIGKILL: git removes its lock files.
-constexpr base::BootTime grace = std::chrono::seconds{2};
-
 void set_nonblocking(int descriptor) {
   if (::fcntl(descriptor, F_SETFL, O_NONBLOCK) != 0) process::fail_system("fcntl");
 }
@@ -74,7 +71,7 @@ GitProcess::GitProcess(process::Guardian& guardian, const std::stop_token& stop)
 
 GitProcess::~GitProcess() {
   if (over_) return;
-  guardian_.end(base::boot_time());
+  guardian_.end(base::boot_time() + git_grace);
   while (!over_) step(nullptr);
 }
 
@@ -134,7 +131,7 @@ void GitProcess::step(pollfd* more) {
   if (waits[2].revents != 0) errors_.read_into(result_.errors);
   if (waits[3].revents != 0) {
     result_.was_stopped = true;
-    guardian_.end(base::boot_time() + grace);
+    guardian_.end(base::boot_time() + git_grace);
   }
   if (waits[0].revents == 0) return;
   if (const std::optional<Event> event = guardian_.next()) on_event(*event);
@@ -151,7 +148,7 @@ void GitProcess::on_event(const Event& event) {
       result_.status =
           WIFSIGNALED(event.value) ? 128 + WTERMSIG(event.value) : WEXITSTATUS(event.value);
       // Such as a cache of credentials, or the master of an ssh connection.
-      if (event.left && !result_.was_stopped) guardian_.end(base::boot_time() + grace);
+      if (event.left && !result_.was_stopped) guardian_.end(base::boot_time() + git_grace);
       if (event.left) return;
       break;
     case Event::Kind::gone: break;

@@ -10,6 +10,7 @@
 
 #include <poll.h>
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <optional>
@@ -21,6 +22,10 @@
 #include "process/guardian.hpp"
 
 namespace tenure::git {
+
+// How long git may take to remove its lock files when it is asked to end. The guardian that runs
+// git needs the same: a git that is killed leaves lock files, also at a remote on this machine.
+inline constexpr std::chrono::seconds git_grace{2};
 
 class GitProcess {
  public:

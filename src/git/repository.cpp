@@ -68,11 +68,11 @@ std::string RepositoryState::preview(const Transform& transform, const std::stop
 
 Repository::Repository(std::string remote, std::string branch, std::filesystem::path working_copy,
                        const Space& space, Options options)
-    : Repository(std::make_unique<RepositoryState>(Place{.remote = std::move(remote),
-                                                         .branch = std::move(branch),
-                                                         .working_copy = std::move(working_copy)},
-                                                   space, std::move(options),
-                                                   process::Guardian::start())) {}
+    : Repository(std::make_unique<RepositoryState>(
+          Place{.remote = std::move(remote),
+                .branch = std::move(branch),
+                .working_copy = std::move(working_copy)},
+          space, std::move(options), process::Guardian::start({.grace = git_grace}))) {}
 
 Repository::Repository(std::unique_ptr<RepositoryState> state) noexcept
     : state_(std::move(state)) {}

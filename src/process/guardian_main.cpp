@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/boot_clock.hpp"
 #include "process/launch.hpp"
 #include "process/messages.hpp"
 #include "process/own_files.hpp"
@@ -363,8 +364,10 @@ void GuardianMain::drain_children() const {
 
 void GuardianMain::kill_all() {
   terminal_.note_settings(owner_group_);
+  const base::BootTime kill_at = base::boot_time() + options_.grace;
+  if (options_.grace.count() > 0) signal_tree(SIGTERM, group_);
   for (;;) {
-    signal_tree(SIGKILL, group_);
+    if (base::boot_time() >= kill_at) signal_tree(SIGKILL, group_);
     if (!reap()) break;
     pollfd wait = readable(children_.get());
     ::poll(&wait, 1, kill_again_ms);

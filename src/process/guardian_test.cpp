@@ -363,6 +363,27 @@ TEST(Guardian, LeavesWhatItsCommandLeft) {
   EXPECT_TRUE(find_marked(mark).empty());
 }
 
+// A program that cleans up when it is asked to end has the time for that, and no more.
+TEST(Guardian, AGraceLetsACommandCleanUpAfterTheDeathOfItsOwner) {
+  const kit::TemporaryDirectory directory;
+  const std::string lock = directory / "lock";
+  const std::string mark = new_mark();
+  kit::Process owner{[&](const kit::Line& line) {
+    adopt_orphans();
+    Guardian guardian = Guardian::start({.grace = std::chrono::seconds{60}});
+    guardian.launch(marked_shell(
+        "trap 'rm " + lock + "; exit' TERM; touch " + lock + "; while :; do sleep 0.01; done",
+        mark));
+    (void)wait_until([&] { return std::filesystem::exists(lock); });
+    line.say("runs");
+    (void)line.hear();
+  }};
+  EXPECT_EQ(owner.hear(), "runs");
+  owner.kill();
+  EXPECT_TRUE(wait_until([&] { return find_marked(mark).empty(); }));
+  EXPECT_FALSE(std::filesystem::exists(lock));
+}
+
 TEST(Guardian, EventsWaitForAnOwnerThatDoesNotRead) {
   Guardian guardian = Guardian::start();
   guardian.launch(Command::shell("exec sleep 1000"));
