@@ -1,11 +1,10 @@
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "core/escape.hpp"
 #include "pipeline/edits/content.hpp"
+#include "pipeline/manifest/toml_library.hpp"
 
 namespace tenure::pipeline {
 namespace {

@@ -1,9 +1,8 @@
 // toml.hpp: toml++ as this room uses it: headers only, exceptions.
 #pragma once
 
-#include <toml++/toml.h>
-
 #include "pipeline/manifest.hpp"
+#include "pipeline/manifest/toml_library.hpp"
 
 namespace tenure::pipeline {
 
