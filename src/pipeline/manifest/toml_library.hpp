@@ -1,9 +1,10 @@
 // toml_library.hpp: toml++ without its undefined behaviour.
 //
-// toml++ 3.3 declares part of its tables of Unicode unreachable, and reaches it: for instance where an
-// é stands outside of a string. There the right answer is "no": not white space, not a letter. The
-// functions of that header return bool, so for this one header "unreachable" means "return false".
-// Its assertions fail on documents that it then refuses properly, so they are off in every build.
+// toml++ 3.3 declares part of its tables of Unicode unreachable, and reaches it: for instance where
+// an é stands outside of a string. There the right answer is "no": not white space, not a letter.
+// The functions of that header return bool, so for this one header "unreachable" means "return
+// false". The assertions of toml++ fail on documents that it then refuses properly, so they are off
+// in every build.
 #pragma once
 
 #define TOML_ASSERT(expression) static_cast<void>(0)
