@@ -109,12 +109,15 @@ void Instance::set_problem(std::string text) {
 
 // NOLINTNEXTLINE(misc-no-recursion): go() leaves `here` false, so it posts.
 void Instance::pump() {
+  bool waits = false;
   while (true) {
     std::vector<Event> events;
     bool reload = false;
     {
       const base::Mutex::Scoped lock{mutex_};
       if (gone_ || mailbox_.empty() || !problem_.empty()) {
+        // Before another thread may pump.
+        waits = machine_ && machine_->active() == 0 && running_.empty();
         pumping_ = false;
         if (gone_ || !problem_.empty()) return;
         break;
@@ -139,7 +142,7 @@ void Instance::pump() {
       set_problem("workflow '" + id_ + "' cannot go on: " + error.what());
     }
   }
-  if (machine_ && machine_->active() == 0 && running_.empty()) core_.waits(shared_from_this());
+  if (waits) core_.waits(shared_from_this());
 }
 
 // The store cannot be read or written: look again later.
