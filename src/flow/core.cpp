@@ -189,6 +189,7 @@ void Core::drain(bool stop_steps) {
     instances_.clear();
     watches.swap(record_watches_);
     listeners.swap(listeners_);  // Those who wait get Closed.
+    drained_ = true;
   }
   for (const std::shared_ptr<Instance>& instance : gone) instance->abandon();
   gone.clear();

@@ -134,6 +134,7 @@ class Core : public std::enable_shared_from_this<Core> {
   std::unordered_set<std::string> handling_ TENURE_GUARDED_BY(mutex_);  // Messages.
   std::multimap<std::string, std::function<void(const FlowInfo&)>> listeners_
       TENURE_GUARDED_BY(mutex_);
+  bool drained_ TENURE_GUARDED_BY(mutex_) = false;
   std::map<std::string, std::unique_ptr<Watch>> record_watches_ TENURE_GUARDED_BY(mutex_);
   std::set<void*> lock_calls_ TENURE_GUARDED_BY(mutex_);  // Frames.
   std::set<std::shared_ptr<Attempt>> attempts_ TENURE_GUARDED_BY(mutex_);

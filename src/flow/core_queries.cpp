@@ -103,6 +103,12 @@ void Core::when_ended(const std::string& id, std::function<void(const FlowInfo&)
     if (instances_.contains(id)) return;  // Its end tells.
   }
   look_for_end(id);
+  std::multimap<std::string, std::function<void(const FlowInfo&)>> listeners;
+  std::map<std::string, std::unique_ptr<Watch>> watches;
+  const base::Mutex::Scoped lock{mutex_};
+  if (!drained_) return;
+  listeners.swap(listeners_);  // drain() has done this before they came.
+  watches.swap(record_watches_);
 }
 
 // Tells the listeners where the workflow has ended, or watches it where another engine has it.

@@ -98,6 +98,18 @@ TEST(FlowThreads, TellsThoseWhoWaitThatTheEngineWasDrained) {
   EXPECT_THROW(run.result(), Closed);
 }
 
+TEST(FlowThreads, OnceDrainedTellsOnlyWhatHasEnded) {
+  Engine engine{store("memory:")};
+  engine.define("sleeps", [](Context& ctx) -> Flow<> { co_await ctx.sleep(1h); });
+  engine.define("ends", [](Context& /*ctx*/) -> Flow<int> { co_return 7; });
+  const tenure::Run sleeps = engine.start("sleeps");
+  const tenure::Run ends = engine.start("ends");
+  EXPECT_EQ(ends.result<int>(), 7);
+  engine.drain();
+  EXPECT_THROW(sleeps.result(), Closed);
+  EXPECT_EQ(ends.result<int>(), 7);
+}
+
 TEST(FlowThreads, SleepsByTheStoresClock) {
   Engine engine{store("memory:")};
   engine.define("naps", [](Context& ctx) -> Flow<int> {
