@@ -163,8 +163,10 @@ std::stop_token StoredSpace::lost(const detail::Grant& grant) {
   bool first = false;
   WatchFor what;
   std::uint64_t round = 0;
+  bool anchored = false;
   {
     const base::Mutex::Scoped lock{mutex_};
+    anchored = record->row.anchored();
     if (record->lost.has_value()) {
       // NOLINTNEXTLINE(bugprone-unchecked-optional-access)
       token = record->lost->get_token();
@@ -175,7 +177,7 @@ std::stop_token StoredSpace::lost(const detail::Grant& grant) {
       watched_holds_.push_back(record);
       round = ++record->round;
       what.ranges.push_back(Range::key(record->first_key()));
-      if (record->row.anchored()) {
+      if (anchored) {
         // From the beginning: revisions of other keys say nothing about this one. The first look
         // follows at once.
         what.ranges.push_back(Range::key(record->row.anchor));
@@ -185,7 +187,7 @@ std::stop_token StoredSpace::lost(const detail::Grant& grant) {
     }
   }
   // Each time: who was stopped for longer than its session must not believe an old answer.
-  if (!record->row.anchored() && session_->lost().stop_requested()) {
+  if (!anchored && session_->lost().stop_requested()) {
     if (!token.stop_requested()) fire_lost(record);
     while (!token.stop_requested()) std::this_thread::yield();
   } else if (first) {
@@ -225,8 +227,10 @@ void StoredSpace::watch_hold(const RecordRef& record) noexcept {
 
 // What to watch next, of a hold that is not lost.
 WatchFor StoredSpace::look_at_hold(const RecordRef& record, bool& is_lost) {
-  const auto keys = [this, &record] {
+  std::string anchor;  // A downgrade changes the row, but never this.
+  const auto keys = [this, &record, &anchor] {
     const base::Mutex::Scoped lock{mutex_};
+    anchor = record->row.anchor;
     std::vector<std::string> all{record->first_key()};
     if (const std::optional<Row> perhaps = record->perhaps) {
       all.push_back(row_key(perhaps->claims.front(), record->number));
@@ -236,8 +240,8 @@ WatchFor StoredSpace::look_at_hold(const RecordRef& record, bool& is_lost) {
   const std::vector<std::string> looked_at = keys();
   Txn read;
   for (const std::string& key : looked_at) read.reads.push_back(Range::key(key));
-  const bool anchored = record->row.anchored();
-  if (anchored) read.reads.push_back(Range::key(record->row.anchor));
+  const bool anchored = !anchor.empty();
+  if (anchored) read.reads.push_back(Range::key(anchor));
   Outcome outcome = store_->apply(read);
   WatchFor what;
   what.after = outcome.revision;
