@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/names.hpp"
 #include "bench/program.hpp"
 #include "bench/stored/child.hpp"
 #include "bench/stored/ours.hpp"
@@ -16,8 +17,7 @@
 namespace tenure::bench::stored {
 namespace {
 
-const Name foreign{"foreign"};
-const Name film{"film"};
+const Name job{"job"};
 
 constexpr std::size_t most = 50'000;
 constexpr std::chrono::microseconds round_time{20'000};  // Several checkpoints.
@@ -36,7 +36,7 @@ void hold_all(const std::vector<Point>& points, const Line& line) {
     const Space& space = spaces.emplace_back(open_file(point.file));
     holds.push_back(space.as("holder").lock(book));
     for (std::size_t i = 0; i < point.count; ++i) {
-      holds.push_back(space.as("job-" + std::to_string(i)).lock(foreign(i)));
+      holds.push_back(space.as("job-" + std::to_string(i)).lock(job(i)));
     }
   }
   line.send({});
