@@ -159,7 +159,8 @@ void define_pipeline(Definitions& in) {
       command(in, "pipeline", "Run the tasks of a manifest in the order of their dependencies");
   app->add_option("ACTION", in.raw.action,
                   "run; resume: go on with a run that was ended or killed; plan: print waves, "
-                  "critical path and estimate; graph: print the graph; status: show the last run")
+                  "critical path and estimate; graph: print the graph; status: show the last run; "
+                  "restore: bring back the files that a killed run had edited")
       ->required();
   app->add_option("FILE", in.raw.file, "The manifest (default: pipeline.toml)")
       ->check(refuse_nothing);

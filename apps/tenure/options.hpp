@@ -80,7 +80,7 @@ struct BenchOptions {
 };
 
 struct PipelineCommand {
-  enum class Action : std::uint8_t { run, resume, plan, graph, status };
+  enum class Action : std::uint8_t { run, resume, plan, graph, status, restore };
   Action action = Action::run;
   std::string file;
   std::string space;  // Of the tasks' `locks`.

@@ -10,6 +10,8 @@
 #include "exit_status.hpp"
 #include "pipeline/commands/graph.hpp"
 #include "pipeline/commands/run_state.hpp"
+#include "pipeline/edits/file_edits.hpp"
+#include "pipeline_progress.hpp"
 #include "pipeline_run.hpp"
 #include "pipeline_workspace.hpp"
 #include "tenure/error.hpp"
@@ -92,6 +94,12 @@ int show_status(const PipelineCommand& options) {
   return exit_ok;
 }
 
+int restore() {
+  const auto reports = pipeline::restore_edits(edits_directory());
+  if (reports.empty()) fmt::print("there is nothing to restore\n");
+  return say_restored(reports, stdout) ? exit_ok : exit_failure;
+}
+
 int perform(const PipelineCommand& options) {
   switch (options.action) {
     case PipelineCommand::Action::run:
@@ -99,6 +107,7 @@ int perform(const PipelineCommand& options) {
     case PipelineCommand::Action::plan:
     case PipelineCommand::Action::graph: return show_graph(options);
     case PipelineCommand::Action::status: return show_status(options);
+    case PipelineCommand::Action::restore: return restore();
   }
   return exit_usage;
 }

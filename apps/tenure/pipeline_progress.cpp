@@ -229,6 +229,20 @@ void Progress::total(double seconds, const std::string& resume) {
   if (!resume.empty()) say("go on with: " + resume);
 }
 
+bool say_restored(const std::vector<pipeline::EditReport>& reports, std::FILE* out) {
+  using Outcome = pipeline::EditReport::Outcome;
+  bool all = true;
+  for (const pipeline::EditReport& report : reports) {
+    const bool restored = report.outcome == Outcome::restored || report.outcome == Outcome::copied;
+    all = all && restored;
+    fmt::print(out, "tenure: {}\n",
+               restored ? fmt::format("restored '{}', which a run that was killed had edited",
+                                      printable(report.file.string()))
+                        : printable(report.message));
+  }
+  return all;
+}
+
 void write_summary(const std::string& file, const std::vector<Progress::Entry>& entries,
                    double seconds) {
   std::ofstream out{file, std::ios::binary};

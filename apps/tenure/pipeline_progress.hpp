@@ -6,12 +6,14 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdio>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "pipeline/commands/command_runner.hpp"
+#include "pipeline/edits/file_edits.hpp"
 
 namespace tenure::cli {
 
@@ -57,6 +59,10 @@ class Progress final : public pipeline::CommandListener {
   bool json_;
   bool groups_;  // A service that folds groups of lines shows the output.
 };
+
+// One line per file that a dead run had edited, and that was restored or could not be. Returns
+// whether all of them are what they were.
+bool say_restored(const std::vector<pipeline::EditReport>& reports, std::FILE* out);
 
 // JUnit XML or Markdown, by the ending of the name: .xml, .md. Throws Error if it can't be written.
 void write_summary(const std::string& file, const std::vector<Progress::Entry>& entries,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <memory>
 #include <random>
 #include <string>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "exit_status.hpp"
 #include "pipeline/commands/command_runner.hpp"
 #include "pipeline/commands/run_state.hpp"
+#include "pipeline/edits/file_edits.hpp"
 #include "pipeline_progress.hpp"
 #include "pipeline_workspace.hpp"
 #include "process/process_tree.hpp"
@@ -39,19 +41,16 @@ using pipeline::TaskRecord;
 
 constexpr int exit_cancelled = 130;
 
-// What needs parts of the program that are not there.
-void refuse_unsupported(const pipeline::Manifest& manifest, const std::vector<Task>& tasks) {
-  for (const Task& task : tasks) {
-    const auto http = [](const std::optional<pipeline::Check>& check) {
-      return check && std::holds_alternative<pipeline::HttpCheck>(check->what);
-    };
-    const bool edits = !task.edits.empty();
-    if (!edits && !http(task.done) && !http(task.verify) && !http(task.when)) continue;
-    throw pipeline::ManifestError(fmt::format(
-        "{}:{}:{}: task '{}' has {}, which this version cannot run: {}", manifest.file,
-        task.position.line, task.position.column, task.name, edits ? "`edits`" : "an `http` check",
-        edits ? "edit the file in its command" : "use a `run` check, such as curl"));
+// The session for edits, if a task has any. Either way, what dead runs left behind is restored.
+std::unique_ptr<pipeline::EditSession> restore_and_open_edits(const std::vector<Task>& tasks) {
+  const bool any = std::ranges::any_of(tasks, [](const Task& task) { return !task.edits.empty(); });
+  if (!any) {
+    say_restored(pipeline::restore_edits(edits_directory()), stderr);
+    return nullptr;
   }
+  auto session = std::make_unique<pipeline::EditSession>(edits_directory());
+  say_restored(session->recovered(), stderr);
+  return session;
 }
 
 std::string file_name_of(const Task& task, std::size_t number) {
@@ -86,9 +85,7 @@ class PipelineRun {
         workspace_(workspace_of(options.file)),
         manifest_(read_manifest(workspace_, options.file)),
         tasks_(selected(manifest_, options)),
-        jobs_(jobs_of(manifest_, options)) {
-    refuse_unsupported(manifest_, tasks_);
-  }
+        jobs_(jobs_of(manifest_, options)) {}
 
   int run() {
     if (options_.dry_run) return dry_run();
@@ -222,10 +219,12 @@ class PipelineRun {
   int run_locked(RunState& state, std::vector<process::Guardian> guardians,
                  const process::Signals& signals) {
     const std::optional<OpenSpace> locks = open_locks();
+    const std::unique_ptr<pipeline::EditSession> edits = restore_and_open_edits(tasks_);
     std::vector<CommandTask> tasks = command_tasks();
     Progress progress{tasks, options_.json};
     CommandRunner::Options how{.directory = workspace_.directory};
     if (locks) how.locker = locks->space;
+    how.edits = edits.get();
     const auto concurrency = static_cast<unsigned>(guardians.size());
     CommandRunner runner{std::move(tasks), std::move(guardians), state, progress, std::move(how)};
     pipeline::Plan plan;

@@ -30,6 +30,8 @@ std::uint64_t fnv(std::string_view text) noexcept {
 
 bool Workspace::has_state() const { return ::access((state + "/state.db").c_str(), F_OK) == 0; }
 
+std::string edits_directory() { return state_directory() + "/pipelines/edits"; }
+
 Workspace workspace_of(const std::string& file) {
   std::error_code error;
   const std::filesystem::path real = std::filesystem::canonical(file, error);

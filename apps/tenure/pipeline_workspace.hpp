@@ -3,6 +3,8 @@
 // The state is outside of the workspace, so that no tool packs, commits or cleans it:
 //   $XDG_STATE_HOME/tenure/pipelines/HASH/state.db       records of runs, and the lock of the run
 //   $XDG_STATE_HOME/tenure/pipelines/HASH/ID/NAME.log    the output of a task
+//   $XDG_STATE_HOME/tenure/pipelines/edits               originals of edited files of all manifests:
+//                                                        two may edit the same file
 // HASH stands for the real path of the manifest.
 #pragma once
 
@@ -22,6 +24,9 @@ struct Workspace {
   [[nodiscard]] std::string url() const { return "sqlite:" + state + "/state.db"; }
   [[nodiscard]] bool has_state() const;
 };
+
+// Where EditSession keeps the originals of edited files.
+[[nodiscard]] std::string edits_directory();
 
 // The one lock of a workspace: whoever holds it runs the pipeline.
 inline constexpr const char* run_lock = "run";

@@ -187,8 +187,9 @@ PipelineCommand::Action action_of(const std::string& text) {
   if (text == "plan") return plan;
   if (text == "graph") return graph;
   if (text == "status") return status;
-  throw UsageError(
-      fmt::format("ACTION must be run, resume, plan, graph or status, not '{}'", printable(text)));
+  if (text == "restore") return restore;
+  throw UsageError(fmt::format(
+      "ACTION must be run, resume, plan, graph, status or restore, not '{}'", printable(text)));
 }
 
 PipelineCommand pipeline_options(const Raw& raw) {

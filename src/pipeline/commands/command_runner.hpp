@@ -1,16 +1,23 @@
 // command_runner.hpp: runs the tasks of a manifest as commands, one guardian per slot.
 //
-// An attempt is a sequence of commands in one slot:
+// An attempt is a sequence of steps in one slot; each is a command, or a question to a server:
 //
 //   when ──no──► skipped
 //     │ yes
-//   done ──yes─► done          only before the first attempt, and only if the run's state has the
-//     │ no                     task not as done
-//   run ──not 0──► failed
+//   done ──yes─► done
+//     │ no
+//   edits are made ──refused──► failed
+//     │
+//   run ──not 0──► edits are restored ──► failed
 //     │ 0
+//   edits are restored ──not possible──► failed
+//     │
 //   verify ──no──► again after `every`; failed after its timeout
 //     │ yes
 //   done
+//
+// `when` and `done` are asked before each attempt: an attempt that seemed to fail may have done its
+// work. If a server does not answer them, the attempt fails.
 //
 // Everything that a command started has ended when its step is over: what is left of it gets
 // SIGTERM, and SIGKILL after the task's grace. The output of all steps of a task goes to one file.
@@ -18,32 +25,36 @@
 // Invariants
 //  1. A command starts only after its start is committed (run_state.hpp).
 //  2. No command outlives this process (process/guardian.hpp).
+//  3. Two tasks of this run that edit one file run one after another: a task claims its files
+//     before it takes a slot, and has them until they are restored.
+//  4. However an attempt ends, its files are restored before its end is reported.
 //
 // Requires: the process is a subreaper (adopt_orphans).
 //
-// Thread safety: none; wait() is woken by other threads only through the space of the claims.
+// Thread safety: none; other threads wake wait() through Answers.
 #pragma once
-
-#include <poll.h>
 
 #include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
 
+#include "net/http_client.hpp"
+#include "pipeline/commands/answers.hpp"
 #include "pipeline/commands/run_state.hpp"
+#include "pipeline/edits/file_edits.hpp"
 #include "pipeline/loop.hpp"
 #include "pipeline/manifest.hpp"
 #include "process/descriptor.hpp"
 #include "process/guardian.hpp"
 #include "tenure/hold.hpp"
 #include "tenure/locker.hpp"
+#include "tenure/space.hpp"
 
 namespace tenure::pipeline {
 
@@ -75,6 +86,7 @@ class CommandRunner final : public Runner {
     std::string directory;  // Of the manifest.
     // For `locks`. NOLINTNEXTLINE(readability-redundant-member-init)
     std::optional<Locker> locker{};
+    EditSession* edits = nullptr;  // For `edits`.
   };
   // Something else to wait for on the same thread.
   struct Source {
@@ -113,6 +125,7 @@ class CommandRunner final : public Runner {
  private:
   enum class Step : std::uint8_t { when, done, run, verify, pause };
   struct Slot {
+    std::optional<FileEdits> edits;             // While `run` runs.
     std::optional<process::Guardian> guardian;  // None: it was killed, and has no successor yet.
     Index task = no_task;
     Step step = Step::run;
@@ -120,29 +133,42 @@ class CommandRunner final : public Runner {
     bool stopping = false;  // The attempt ends with this step.
     std::chrono::nanoseconds began{};
     std::chrono::nanoseconds verify_until{};
-    std::chrono::nanoseconds next{};  // Of Step::pause.
+    std::chrono::nanoseconds next{};  // Of Step::pause, and when a question is given up.
+    std::uint64_t question = 0;       // 0: no server is being asked.
+    net::HttpClient::Id request = 0;  // Of the question.
+
+    [[nodiscard]] bool asking() const noexcept { return question != 0; }
+    // Nothing of it runs: it waits for a time or for a server.
+    [[nodiscard]] bool idle() const noexcept { return asking() || step == Step::pause; }
   };
   struct Attempt {
     unsigned number = 0;
     std::chrono::nanoseconds began{};
     std::string why;
   };
-  struct ClaimQueue;
-
   [[nodiscard]] const Task& task_of(const Slot& slot) const { return tasks_[slot.task].task; }
   [[nodiscard]] const std::optional<Check>& check_of(const Slot& slot) const;
   void advance(Slot& slot, std::optional<Step> step);
   std::optional<Step> after_step(Slot& slot);
   void launch(Slot& slot, const Invocation& what, std::optional<std::chrono::nanoseconds> limit);
+  void ask(Slot& slot, const HttpCheck& what, std::chrono::nanoseconds limit);
+  void stop_asking(Slot& slot);
+  void on_answer(Slot& slot, const net::HttpResult& result);
+  bool make_edits(Slot& slot);
+  bool restore_edits(Slot& slot);
+  [[nodiscard]] std::string directory_of(const Task& task) const;
+  [[nodiscard]] std::vector<Claim> file_claims(const Task& task) const;
   std::nullopt_t finish(Slot& slot, Report::Kind kind);
   void fail(Slot& slot, std::string why);
   void on_event(Slot& slot, const process::Event& event);
   void on_exit(Slot& slot, const process::Event& event);
   void replace_guardian(Slot& slot);
-  void take_claims();
+  void take_answers();
+  void take_claims(ClaimAnswer answer);
   [[nodiscard]] std::optional<Report> take_report();
   [[nodiscard]] int timeout_ms(std::optional<std::chrono::nanoseconds> until);
   void poll_once(std::optional<std::chrono::nanoseconds> until);
+  void on_time(Slot& slot);
 
   std::vector<CommandTask> tasks_;
   std::vector<Slot> slots_;
@@ -152,9 +178,12 @@ class CommandRunner final : public Runner {
   Options options_;
   std::vector<Source> sources_;
   std::deque<Report> reports_;
-  std::map<Index, Hold> holds_;
+  std::map<Index, std::vector<Hold>> holds_;
   std::map<Index, std::stop_source> claims_;
-  std::shared_ptr<ClaimQueue> claim_queue_;
+  std::shared_ptr<Answers> answers_;
+  Space files_;  // The files that tasks of this run edit.
+  std::uint64_t questions_ = 0;
+  std::unique_ptr<net::HttpClient> http_;  // Made for the first question.
   std::chrono::nanoseconds period_{};
   std::chrono::nanoseconds next_tick_{};
   std::function<void()> tick_;

@@ -1,0 +1,307 @@
+#!/usr/bin/env python3
+"""`tenure pipeline`: files that tasks edit, and checks that ask an HTTP server."""
+import contextlib
+import http.server
+import json
+import os
+import signal
+import threading
+
+from harness import main, wait_for
+from pipelines import Pipeline
+
+PACKAGE = '{\n  "name": "a",\n\t"version": "1.0.0"   ,\n  "x": [1,2]\n}\n'
+
+
+def _package(space, name="package.json"):
+    file = space.file(name)
+    file.write_text(PACKAGE, encoding="utf-8")
+    os.chmod(file, 0o640)
+    os.utime(file, (1_000_000_000, 1_000_000_001))
+    return file, file.stat()
+
+
+def _unchanged(file, before):
+    after = file.stat()
+    assert file.read_text(encoding="utf-8") == PACKAGE, file.read_text(encoding="utf-8")
+    for field in ("st_ino", "st_mode", "st_uid", "st_mtime_ns", "st_nlink"):
+        assert getattr(after, field) == getattr(before, field), field
+
+
+def _nothing_left(pipeline):
+    """Neither beside the files nor in the state directory."""
+    edits = pipeline.directory / "state/tenure/pipelines/edits"
+    left = [entry.name for entry in edits.iterdir()] if edits.exists() else []
+    assert not [name for name in left if name.startswith("session-")], left
+    assert not list(pipeline.directory.glob("._tenure*"))
+
+
+EDIT = """
+[task.publish]
+edits = [{ file = "package.json", set = { version = "9.9.9" } }]
+run = "COMMAND"
+grace = "100ms"
+"""
+HANG = "cat package.json >$HERE/seen; echo $$ >$HERE/pid; sleep 1000"
+
+
+def edits_last_as_long_as_the_command(space):
+    file, before = _package(space)
+    pipeline = Pipeline(space, EDIT.replace("COMMAND", "cp package.json $HERE/seen")
+                        + 'verify = { run = "cmp package.json $HERE/expected" }\n')
+    space.file("expected").write_text(PACKAGE, encoding="utf-8")
+    pipeline.run("run")
+    assert pipeline.text("seen") == PACKAGE.replace("1.0.0", "9.9.9")
+    _unchanged(file, before)
+    _nothing_left(pipeline)
+
+
+def edits_are_restored_after_a_failure(space):
+    file, before = _package(space)
+    pipeline = Pipeline(space, EDIT.replace("COMMAND", "cp package.json $HERE/seen; exit 3"))
+    pipeline.run("run", status=1)
+    assert "9.9.9" in pipeline.text("seen")
+    _unchanged(file, before)
+    _nothing_left(pipeline)
+
+
+def _edits_signal(space, *signals):
+    file, before = _package(space)
+    pipeline = Pipeline(space, EDIT.replace("COMMAND", HANG))
+    run = pipeline.start("run")
+    wait_for("the command", lambda: pipeline.text("pid").strip())
+    assert "9.9.9" in file.read_text(encoding="utf-8")
+    for number in signals:
+        run.send_signal(number)
+        wait_for("the message", lambda: "ing" in run.stdout.readline())
+    run.communicate()
+    assert run.returncode == 130, run.returncode
+    _unchanged(file, before)
+    _nothing_left(pipeline)
+
+
+def edits_are_restored_after_sigint(space):
+    _edits_signal(space, signal.SIGINT)
+
+
+def edits_are_restored_after_sigterm(space):
+    _edits_signal(space, signal.SIGTERM)
+
+
+def _killed_while_edited(space):
+    file, before = _package(space)
+    pipeline = Pipeline(space, EDIT.replace("COMMAND", HANG))
+    run = pipeline.start("run")
+    pid = int(wait_for("the command", lambda: pipeline.text("pid").strip()))
+    run.kill()
+    run.wait()
+    wait_for("the end of the command", lambda: not os.path.exists(f"/proc/{pid}"))
+    assert "9.9.9" in file.read_text(encoding="utf-8")
+    return pipeline, file, before
+
+
+def edits_are_restored_by_the_next_start(space):
+    pipeline, file, before = _killed_while_edited(space)
+    pipeline.file.write_text(EDIT.replace("COMMAND", "cp package.json $HERE/seen"))
+    done = pipeline.run("resume")
+    assert "restored '" in done.err and "package.json'" in done.err, done.err
+    assert "9.9.9" in pipeline.text("seen")
+    _unchanged(file, before)
+    _nothing_left(pipeline)
+
+
+def edits_are_restored_by_another_manifest(space):
+    """One without edits: it must not find the file as the dead run left it."""
+    pipeline, file, before = _killed_while_edited(space)
+    pipeline.file = space.file("other.toml")
+    pipeline.file.write_text('[task.a]\nrun = "cp package.json $HERE/seen"\n')
+    pipeline.run("run")
+    assert pipeline.text("seen") == PACKAGE
+    _unchanged(file, before)
+
+
+def edits_are_restored_by_restore(space):
+    pipeline, file, before = _killed_while_edited(space)
+    assert "restored '" in pipeline.run("restore").out
+    _unchanged(file, before)
+    _nothing_left(pipeline)
+    assert "nothing to restore" in pipeline.run("restore").out
+
+
+def edits_of_others_are_kept(space):
+    """Somebody writes the file while it is edited: both versions survive, and the run says so."""
+    file, _ = _package(space)
+    pipeline = Pipeline(space, EDIT.replace("COMMAND", "echo mine >package.json"))
+    done = pipeline.run("run", status=1)
+    assert file.read_text(encoding="utf-8") == "mine\n"
+    kept = list((pipeline.directory / "state/tenure/pipelines/edits/kept").iterdir())
+    assert [one.read_text(encoding="utf-8") for one in kept] == [PACKAGE], done.out
+    assert str(kept[0]) in done.out, done.out
+
+
+def edits_of_one_file_wait_for_each_other(space):
+    """Six tasks edit one file: by its name, through a symlink and by a hard link."""
+    file, _ = _package(space)
+    os.link(file, space.file("hard.json"))
+    space.file("soft.json").symlink_to("package.json")
+    before = file.stat()
+    script = ("mkdir $HERE/alone && cat NAME >>$HERE/seen && sleep 0.05 && "
+              "rmdir $HERE/alone")
+    names = ["package.json", "soft.json", "hard.json"] * 2
+    pipeline = Pipeline(space, "jobs = 6\n" + "".join(f"""
+[task.t{i}]
+edits = [{{ file = "{name}", set = {{ version = "9.9.{i}" }} }}]
+run = "{script.replace("NAME", name)}"
+""" for i, name in enumerate(names)))
+    pipeline.run("run")
+    for i in range(6):
+        assert pipeline.text("seen").count(f'"version": "9.9.{i}"   ,') == 1
+    _unchanged(file, before)
+
+
+def edits_of_two_runs_exclude_each_other(space):
+    file, before = _package(space)
+    pipeline = Pipeline(space, EDIT.replace("COMMAND", HANG))
+    run = pipeline.start("run")
+    wait_for("the command", lambda: pipeline.text("pid").strip())
+    pipeline.file = space.file("other.toml")
+    pipeline.file.write_text(EDIT.replace("COMMAND", "true").replace("9.9.9", "8.8.8"))
+    second = pipeline.run("run", status=1)
+    assert "is being edited by another task or run" in second.out, second.out
+    assert "9.9.9" in file.read_text(encoding="utf-8")
+    run.send_signal(signal.SIGTERM)
+    run.communicate()
+    _unchanged(file, before)
+
+
+def edits_that_are_refused_change_nothing(space):
+    file, before = _package(space)
+    pipeline = Pipeline(space, """
+[task.publish]
+edits = [{ file = "package.json", set = { version = "9.9.9" } },
+         { file = "missing.json", set = { version = "9.9.9" } }]
+run = "echo ran >$HERE/ran"
+""")
+    done = pipeline.run("run", status=1)
+    assert "missing.json' can't be edited: No such file" in done.out, done.out
+    assert pipeline.text("ran") == ""
+    _unchanged(file, before)
+
+
+# ---- HTTP ----
+
+@contextlib.contextmanager
+def _server(answers):
+    """Answers GET PATH with the next status of answers[PATH]; the last one stays."""
+    asked = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):
+            asked.append(self.path)
+            left = answers[self.path]
+            status = left.pop(0) if len(left) > 1 else left[0]
+            if status == 0:
+                self.close_connection = True
+                return
+            self.send_response(status)
+            if status == 429:
+                self.send_header("Retry-After", "0")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def http_checks_are_asked(space):
+    with _server({"/when": [404], "/there": [200], "/new": [404], "/seen": [404, 404, 200],
+                  "/busy": [429, 429, 200]}) as (url, asked):
+        pipeline = Pipeline(space, f"""
+[task.not_here]
+when = {{ http = "{url}/when" }}
+run = "echo not_here >>$HERE/ran"
+[task.already]
+done = {{ http = "{url}/there", status = 200 }}
+run = "echo already >>$HERE/ran"
+[task.busy]
+done = {{ http = "{url}/busy" }}
+run = "echo busy >>$HERE/ran"
+[task.publish]
+needs = ["not_here", "already", "busy"]
+done = {{ http = "{url}/new" }}
+run = "echo publish >>$HERE/ran"
+verify = {{ http = "{url}/seen", every = "10ms", timeout = "20s" }}
+""")
+        done = pipeline.run("run")
+        assert pipeline.text("ran") == "publish\n", (pipeline.text("ran"), done.out)
+        assert "skipped  not_here" in done.out, done.out
+        assert asked.count("/seen") == 3 and asked.count("/busy") == 3, asked
+
+
+def http_check_without_an_answer_runs_nothing(space):
+    """Nobody knows whether the work was done: a `no` would publish twice."""
+    with _server({"/x": [500]}) as (url, _):
+        pipeline = Pipeline(space, f"""
+[task.publish]
+done = {{ http = "{url}/x", timeout = "100ms" }}
+run = "echo publish >>$HERE/ran"
+""")
+        done = pipeline.run("run", status=1)
+        assert "`done` has no answer: " in done.out, done.out
+        assert pipeline.text("ran") == ""
+
+
+def http_verify_gives_up(space):
+    with _server({"/x": [404]}) as (url, _):
+        pipeline = Pipeline(space, f"""
+[task.publish]
+run = "true"
+verify = {{ http = "{url}/x", timeout = "200ms", every = "10ms" }}
+""")
+        done = pipeline.run("run", status=1)
+        assert "`verify` did not succeed in time" in done.out, done.out
+        assert "answered 404" in done.out, done.out
+
+
+def http_check_is_asked_before_each_attempt(space):
+    """The first attempt does its work and reports a failure all the same."""
+    with _server({"/x": [404, 200]}) as (url, _):
+        pipeline = Pipeline(space, f"""
+[task.publish]
+done = {{ http = "{url}/x" }}
+run = "echo publish >>$HERE/ran; exit 1"
+retry = {{ max = 3, base = "1ms" }}
+""")
+        pipeline.run("run")
+        assert pipeline.text("ran") == "publish\n"
+
+
+def http_check_is_cancelled(space):
+    """Ctrl-C does not wait for a server that never answers."""
+    with _server({"/x": [404]}) as (url, asked):
+        pipeline = Pipeline(space, f"""
+[task.publish]
+run = "true"
+verify = {{ http = "{url}/x", timeout = "1h", every = "1h" }}
+""")
+        run = pipeline.start("run", "--json")
+        wait_for("a question", lambda: asked)
+        run.send_signal(signal.SIGINT)
+        out, _ = run.communicate()
+        assert run.returncode == 130, out
+        assert json.loads(out.splitlines()[-1])["cancelled"] == 1, out
+
+
+if __name__ == "__main__":
+    main(globals())
