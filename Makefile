@@ -74,6 +74,9 @@ torture: build ## Kill processes and servers at random, and judge; TORTURE_RUNS 
 	    build/dev/tests/faults_lock_set_test --gtest_brief=1
 	@TENURE_GIT_KILLS="$$((50 * $(TORTURE_RUNS)))" \
 	    build/dev/tests/git_test --gtest_filter='GitCrowd.*' --gtest_brief=1
+	@TENURE_KILLS=50 apps/tenure/pipeline_test.py pipeline_kills_leave_nothing build/bin/tenure
+	@TENURE_REGISTRY_KILLS="$(TORTURE_RUNS)" \
+	    apps/tenure/registry_test.py registry_survives_kills build/bin/tenure
 	@build/dev/tests/cluster_faults_test --gtest_brief=1
 	@TENURE_FAULTS="$(TORTURE_FAULTS)" build/dev/tests/cluster_campaign_test --gtest_brief=1
 

@@ -32,6 +32,8 @@ all=(
   openssh-server openssh-client                   # and reached by ssh
   libtbb-dev redis-server libhiredis-dev          # rivals in the benchmarks
 )
+# The npm registry of a test. Where npm comes from elsewhere, Debian's package would replace it.
+command -v npm >/dev/null || all+=(nodejs npm)
 case ${1:-all} in
   program) ;;
   module) packages+=("${module[@]}") ;;

@@ -162,8 +162,14 @@ void define_pipeline(Definitions& in) {
                   "critical path and estimate; graph: print the graph; status: show the last run; "
                   "restore: bring back the files that a killed run had edited")
       ->required();
-  app->add_option("FILE", in.raw.file, "The manifest (default: pipeline.toml)")
+  app->add_option("FILE", in.raw.file,
+                  "The manifest (default: pipeline.toml), or with --workspace the directory of the "
+                  "workspace (default: the current one)")
       ->check(refuse_nothing);
+  value(app, "--workspace", in.raw.workspace, "npm",
+        "Publish the packages of an npm, yarn or pnpm workspace instead of running a manifest");
+  value(app, "--registry", in.raw.registry, "URL",
+        "With --workspace: publish there (default: as npm is configured)");
   words(app, "--only", in.raw.only, "Only these tasks, groups or tags");
   words(app, "--except", in.raw.except, "Not these tasks, groups or tags");
   words(app, "--from", in.raw.from, "Only these, and all tasks that need them");

@@ -82,8 +82,10 @@ struct BenchOptions {
 struct PipelineCommand {
   enum class Action : std::uint8_t { run, resume, plan, graph, status, restore };
   Action action = Action::run;
-  std::string file;
-  std::string space;  // Of the tasks' `locks`.
+  std::string file;       // The manifest, or the root of an npm workspace.
+  bool packages = false;  // The latter: publish its packages.
+  std::string registry;   // Where to; empty: as npm is configured.
+  std::string space;      // Of the tasks' `locks`.
   std::vector<std::string> only;
   std::vector<std::string> except;
   std::vector<std::string> from;

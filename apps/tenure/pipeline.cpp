@@ -11,6 +11,7 @@
 #include "pipeline/commands/graph.hpp"
 #include "pipeline/commands/run_state.hpp"
 #include "pipeline/edits/file_edits.hpp"
+#include "pipeline/workspace/workspace.hpp"
 #include "pipeline_progress.hpp"
 #include "pipeline_run.hpp"
 #include "pipeline_workspace.hpp"
@@ -39,8 +40,8 @@ pipeline::GraphFormat format_of(const std::string& name) {
 }
 
 int show_graph(const PipelineCommand& options) {
-  const Workspace workspace = workspace_of(options.file);
-  const pipeline::Manifest manifest = read_manifest(workspace, options.file);
+  const Workspace workspace = workspace_of(options);
+  const pipeline::Manifest manifest = read_manifest(workspace, options);
   const pipeline::Graph graph =
       pipeline::graph_of(selected(manifest, options), times_of(workspace));
   if (options.action == PipelineCommand::Action::graph) {
@@ -62,7 +63,7 @@ std::string_view text_of(TaskRecord::State state, bool live) {
 }
 
 int show_status(const PipelineCommand& options) {
-  const Workspace workspace = workspace_of(options.file);
+  const Workspace workspace = workspace_of(options);
   if (!workspace.has_state()) throw Error("there was no run of this manifest yet");
   const std::shared_ptr<Store> store = tenure::store(workspace.url());
   const Space space = tenure::open(store);
@@ -118,6 +119,9 @@ int pipeline(const PipelineCommand& options) {
   try {
     return perform(options);
   } catch (const tenure::pipeline::ManifestError& error) {
+    fmt::print(stderr, "{}\n", printable(error.what()));
+    return exit_usage;
+  } catch (const tenure::pipeline::WorkspaceError& error) {
     fmt::print(stderr, "{}\n", printable(error.what()));
     return exit_usage;
   } catch (const BadRequest& error) {

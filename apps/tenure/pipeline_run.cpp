@@ -41,13 +41,10 @@ using pipeline::TaskRecord;
 
 constexpr int exit_cancelled = 130;
 
-// The session for edits, if a task has any. Either way, what dead runs left behind is restored.
-std::unique_ptr<pipeline::EditSession> restore_and_open_edits(const std::vector<Task>& tasks) {
+// Null: no task has edits.
+std::unique_ptr<pipeline::EditSession> edit_session(const std::vector<Task>& tasks) {
   const bool any = std::ranges::any_of(tasks, [](const Task& task) { return !task.edits.empty(); });
-  if (!any) {
-    say_restored(pipeline::restore_edits(edits_directory()), stderr);
-    return nullptr;
-  }
+  if (!any) return nullptr;
   auto session = std::make_unique<pipeline::EditSession>(edits_directory());
   say_restored(session->recovered(), stderr);
   return session;
@@ -82,8 +79,8 @@ class PipelineRun {
  public:
   explicit PipelineRun(const PipelineCommand& options)
       : options_(options),
-        workspace_(workspace_of(options.file)),
-        manifest_(read_manifest(workspace_, options.file)),
+        workspace_(workspace_of(options)),
+        manifest_(read_unedited()),
         tasks_(selected(manifest_, options)),
         jobs_(jobs_of(manifest_, options)) {}
 
@@ -102,12 +99,22 @@ class PipelineRun {
     const Space space = tenure::open(store, {.label = "tenure pipeline"});
     const std::optional<Hold> hold = lock(space, signals);
     if (!hold) return exit_not_in_time;
+    if (options_.packages) {  // Another run may have had them edited when they were read.
+      manifest_ = read_unedited();
+      tasks_ = selected(manifest_, options_);
+    }
     RunState state{store};
     if (!begin(state)) return exit_ok;
     return run_locked(state, std::move(guardians), signals);
   }
 
  private:
+  // What a dead run left edited must not be read: it may be a package.json, or the manifest.
+  [[nodiscard]] pipeline::Manifest read_unedited() const {
+    say_restored(pipeline::restore_edits(edits_directory()), stderr);
+    return read_manifest(workspace_, options_);
+  }
+
   [[nodiscard]] int dry_run() const {
     for (const Task& task : tasks_) {
       std::string words;
@@ -143,7 +150,8 @@ class PipelineRun {
     } else {
       const std::optional<RunInfo> before = state.newest();
       if (!before) {
-        throw UsageError("there is no run of this manifest to resume: use 'tenure pipeline run'");
+        throw UsageError("there is no run of this manifest to resume: use '" +
+                         command_text(options_, "run") + "'");
       }
       if (before->result == "done") {
         fmt::print("run {} is done: there is nothing to resume\n", before->id);
@@ -219,7 +227,7 @@ class PipelineRun {
   int run_locked(RunState& state, std::vector<process::Guardian> guardians,
                  const process::Signals& signals) {
     const std::optional<OpenSpace> locks = open_locks();
-    const std::unique_ptr<pipeline::EditSession> edits = restore_and_open_edits(tasks_);
+    const std::unique_ptr<pipeline::EditSession> edits = edit_session(tasks_);
     std::vector<CommandTask> tasks = command_tasks();
     Progress progress{tasks, options_.json};
     CommandRunner::Options how{.directory = workspace_.directory};
@@ -308,8 +316,7 @@ class PipelineRun {
                       std::chrono::system_clock::now().time_since_epoch())
                       .count();
     state.finish(info_);
-    progress.total(seconds,
-                   info_.result == "done" ? "" : "tenure pipeline resume " + options_.file);
+    progress.total(seconds, info_.result == "done" ? "" : command_text(options_, "resume"));
     if (!options_.summary.empty()) write_summary(options_.summary, progress.entries(), seconds);
     if (cancelled_) return exit_cancelled;
     return info_.result == "done" ? exit_ok : exit_failure;

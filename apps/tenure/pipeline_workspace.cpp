@@ -13,6 +13,7 @@
 
 #include "cli.hpp"
 #include "environment.hpp"
+#include "pipeline/workspace/workspace.hpp"
 #include "space_choice.hpp"
 #include "tenure/error.hpp"
 #include "terminal.hpp"
@@ -26,22 +27,7 @@ std::uint64_t fnv(std::string_view text) noexcept {
   return hash;
 }
 
-}  // namespace
-
-bool Workspace::has_state() const { return ::access((state + "/state.db").c_str(), F_OK) == 0; }
-
-std::string edits_directory() { return state_directory() + "/pipelines/edits"; }
-
-Workspace workspace_of(const std::string& file) {
-  std::error_code error;
-  const std::filesystem::path real = std::filesystem::canonical(file, error);
-  if (error) throw Error(fmt::format("cannot read '{}': {}", printable(file), error.message()));
-  return {.file = real.string(),
-          .directory = real.parent_path().string(),
-          .state = fmt::format("{}/pipelines/{:016x}", state_directory(), fnv(real.string()))};
-}
-
-pipeline::Manifest read_manifest(const Workspace& workspace, const std::string& shown) {
+pipeline::Manifest read_toml(const Workspace& workspace, const std::string& shown) {
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(workspace.file, error);
   if (!error && size > pipeline::max_manifest_bytes) {
@@ -59,6 +45,42 @@ pipeline::Manifest read_manifest(const Workspace& workspace, const std::string& 
     return value == nullptr ? std::nullopt : std::optional<std::string>{value};
   };
   return pipeline::parse_manifest(text.str(), shown, options);
+}
+
+}  // namespace
+
+bool Workspace::has_state() const { return ::access((state + "/state.db").c_str(), F_OK) == 0; }
+
+std::string edits_directory() { return state_directory() + "/pipelines/edits"; }
+
+Workspace workspace_of(const PipelineCommand& options) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(options.file, error);
+  if (error) {
+    throw Error(fmt::format("cannot read '{}': {}", printable(options.file), error.message()));
+  }
+  return {.file = real.string(),
+          .directory = options.packages ? real.string() : real.parent_path().string(),
+          .state = fmt::format("{}/pipelines/{:016x}", state_directory(), fnv(real.string()))};
+}
+
+pipeline::Manifest read_manifest(const Workspace& workspace, const PipelineCommand& options) {
+  if (options.packages) {
+    pipeline::PublishOptions publish;
+    if (!options.registry.empty()) {
+      publish.registry = options.registry;
+      publish.command.insert(publish.command.end(), {"--registry", options.registry});
+    }
+    return pipeline::publish_manifest(pipeline::read_workspace(workspace.file), publish);
+  }
+  return read_toml(workspace, options.file);
+}
+
+std::string command_text(const PipelineCommand& options, std::string_view action) {
+  std::string text = fmt::format("tenure pipeline {} {}", action, options.file);
+  if (options.packages) text += " --workspace npm";
+  if (!options.registry.empty()) text += " --registry " + options.registry;
+  return text;
 }
 
 std::vector<pipeline::Task> selected(const pipeline::Manifest& manifest,

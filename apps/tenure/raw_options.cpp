@@ -195,7 +195,21 @@ PipelineCommand::Action action_of(const std::string& text) {
 PipelineCommand pipeline_options(const Raw& raw) {
   PipelineCommand out;
   out.action = action_of(raw.action);
-  out.file = raw.file.empty() ? "pipeline.toml" : raw.file;
+  if (!raw.workspace.empty() && raw.workspace != "npm") {
+    throw UsageError(fmt::format("--workspace must be npm (for yarn and pnpm too), not '{}'",
+                                 printable(raw.workspace)));
+  }
+  out.packages = !raw.workspace.empty();
+  out.registry = raw.registry;
+  if (!out.registry.empty() && !out.packages) {
+    throw UsageError("--registry is for --workspace npm");
+  }
+  if (!out.registry.empty() && !out.registry.starts_with("http://") &&
+      !out.registry.starts_with("https://")) {
+    throw UsageError("--registry takes an address that begins with http:// or https://");
+  }
+  out.file = raw.file;
+  if (out.file.empty()) out.file = out.packages ? "." : "pipeline.toml";
   out.space = raw.space;
   out.only = raw.only;
   out.except = raw.except;

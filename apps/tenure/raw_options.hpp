@@ -19,7 +19,7 @@ struct Raw {
   // Of git.
   bool accept_rewrite = false;
   // Of pipeline.
-  std::string action, file, jobs, summary, format, report;
+  std::string action, file, jobs, summary, format, report, workspace, registry;
   std::vector<std::string> only, except, from;
   bool keep_going = false, wait = false;
 };

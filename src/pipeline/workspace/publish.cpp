@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <unordered_map>
@@ -83,7 +84,14 @@ class Publisher {
       if (std::ranges::count(task.needs, local->name) == 0) task.needs.push_back(local->name);
     }
     if (!edit.set.empty()) task.edits.push_back(std::move(edit));
+    task.timeout = std::chrono::minutes{10};
+    // Safe, because `done` is asked before each attempt.
+    task.retry.max = 3;
     task.done = done_check(package);
+    if (!options_.registry.empty()) {
+      task.verify = task.done;
+      task.verify->timeout = std::chrono::minutes{2};
+    }
     return task;
   }
 
