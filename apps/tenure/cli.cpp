@@ -179,6 +179,9 @@ void define_pipeline(Definitions& in) {
                 "After a failure, go on with the tasks that do not need it");
   app->add_flag("--dry-run", in.raw.dry_run, "run: print what would run, and run nothing");
   app->add_flag("--wait", in.raw.wait, "run, resume: wait while another run uses the workspace");
+  app->add_flag("--stream", in.raw.stream,
+                "run, resume: print the output of tasks while they run, line by line");
+  app->add_flag("--watch", in.raw.watch, "status: show it live, until the run has ended");
   value(app, "--report", in.raw.report, "DURATION",
         "run, resume: how often to say what is still running (default: 30s)");
   value(app, "--summary", in.raw.summary, "FILE",

@@ -93,6 +93,8 @@ struct PipelineCommand {
   bool keep_going = false;
   bool dry_run = false;
   bool wait = false;
+  bool watch = false;   // status: until the run has ended.
+  bool stream = false;  // Output while tasks run.
   bool json = false;
   std::string summary;  // A file that ends with .xml or .md; empty: none.
   std::string format;   // text, dot, mermaid, json or svg.

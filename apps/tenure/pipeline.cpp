@@ -2,8 +2,7 @@
 
 #include <fmt/core.h>
 
-#include <chrono>
-#include <nlohmann/json.hpp>
+#include <map>
 #include <string>
 
 #include "cli.hpp"
@@ -14,17 +13,16 @@
 #include "pipeline/workspace/workspace.hpp"
 #include "pipeline_progress.hpp"
 #include "pipeline_run.hpp"
+#include "pipeline_status.hpp"
 #include "pipeline_workspace.hpp"
 #include "tenure/error.hpp"
-#include "tenure/space.hpp"
+#include "tenure/store.hpp"
 #include "terminal.hpp"
 
 namespace tenure::cli {
 namespace {
 
-using pipeline::RunInfo;
 using pipeline::RunState;
-using pipeline::TaskRecord;
 
 std::map<std::string, double> times_of(const Workspace& workspace) {
   if (!workspace.has_state()) return {};
@@ -48,49 +46,6 @@ int show_graph(const PipelineCommand& options) {
     fmt::print("{}", pipeline::render(graph, format_of(options.format)));
   } else {
     fmt::print("{}", pipeline::render_plan(graph, jobs_of(manifest, options)));
-  }
-  return exit_ok;
-}
-
-std::string_view text_of(TaskRecord::State state, bool live) {
-  switch (state) {
-    case TaskRecord::State::started: return live ? "running" : "interrupted";
-    case TaskRecord::State::done: return "done";
-    case TaskRecord::State::failed: return "failed";
-    case TaskRecord::State::skipped: return "skipped";
-  }
-  return "";
-}
-
-int show_status(const PipelineCommand& options) {
-  const Workspace workspace = workspace_of(options);
-  if (!workspace.has_state()) throw Error("there was no run of this manifest yet");
-  const std::shared_ptr<Store> store = tenure::store(workspace.url());
-  const Space space = tenure::open(store);
-  const RunState state{store};
-  const std::optional<RunInfo> info = state.newest();
-  if (!info) throw Error("there was no run of this manifest yet");
-  bool live = false;
-  for (const TicketInfo& ticket : space.inspect(Path::of(run_lock))) {
-    live = live || (ticket.granted && !info->ended);
-  }
-  std::string result = info->ended ? info->result : "interrupted";
-  if (live) result = "running";
-  const std::map<std::string, TaskRecord> records = state.tasks(info->id);
-  nlohmann::ordered_json tasks = nlohmann::ordered_json::array();
-  std::string lines;
-  for (const auto& [name, text] : info->texts) {
-    const auto at = records.find(name);
-    const std::string_view one = at == records.end() ? "waiting" : text_of(at->second.state, live);
-    lines += fmt::format("{:<12} {}\n", one, printable(name));
-    tasks.push_back({{"task", name}, {"state", one}});
-  }
-  if (options.json) {
-    const nlohmann::ordered_json all{
-        {"run", info->id}, {"began", info->began}, {"state", result}, {"tasks", tasks}};
-    fmt::print("{}\n", all.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-  } else {
-    fmt::print("run {}: {}\n{}", info->id, result, lines);
   }
   return exit_ok;
 }

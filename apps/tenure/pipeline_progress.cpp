@@ -7,8 +7,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "base/duration.hpp"
+#include "base/boot_clock.hpp"
 #include "environment.hpp"
+#include "pipeline/commands/graph.hpp"
 #include "tenure/error.hpp"
 #include "terminal.hpp"
 
@@ -16,23 +17,19 @@ namespace tenure::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using pipeline::seconds_text;
 
-void say(const std::string& line) {
-  fmt::print("{}\n", line);
-  std::fflush(stdout);  // Whoever reads a pipe wants it now.
+void print(const std::string& lines) {
+  fmt::print("{}", lines);
+  (void)std::fflush(stdout);  // Whoever reads a pipe wants it now.
 }
 
-void say_json(const Json& json) { say(json.dump(-1, ' ', false, Json::error_handler_t::replace)); }
+std::string json_text(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 double seconds_of(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
-}
-
-std::string seconds_text(double seconds) {
-  if (seconds < 60) return fmt::format("{:.1f}s", seconds);
-  const auto whole = static_cast<long>(seconds);
-  if (whole < 3600) return fmt::format("{}m {}s", whole / 60, whole % 60);
-  return fmt::format("{}h {}m", whole / 3600, (whole % 3600) / 60);
 }
 
 std::string markup(std::string_view text) {
@@ -101,8 +98,9 @@ std::string markdown(const std::vector<Progress::Entry>& entries, double seconds
 
 }  // namespace
 
-Progress::Progress(const std::vector<pipeline::CommandTask>& tasks, bool json)
-    : json_(json), groups_(!environment("GITHUB_ACTIONS").empty()) {
+Progress::Progress(const std::vector<pipeline::CommandTask>& tasks, Mode mode)
+    : mode_(mode), printer_(print), groups_(!environment("GITHUB_ACTIONS").empty()) {
+  set_clock(base::boot_time);
   for (const pipeline::CommandTask& task : tasks) {
     Entry& entry = entries_.emplace_back();
     entry.name = task.task.name;
@@ -110,17 +108,25 @@ Progress::Progress(const std::vector<pipeline::CommandTask>& tasks, bool json)
   }
 }
 
+void Progress::set_clock(std::function<std::chrono::nanoseconds()> now) {
+  now_ = std::move(now);
+  began_ = now_();
+}
+
 std::size_t Progress::count(TaskEnd end) const {
-  return static_cast<std::size_t>(std::ranges::count(entries_, end, &Entry::end));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      entries_, [&](const Entry& entry) { return entry.ended() && entry.end == end; }));
 }
 
 // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): the order of the interface.
 void Progress::started(pipeline::Index task, unsigned attempt) {
   Entry& entry = entries_[task];
   entry.attempts = attempt + 1;
-  if (json_) {
-    say_json(Json{{"event", "started"}, {"task", entry.name}, {"attempt", attempt + 1}});
-  } else {
+  entry.state = Entry::State::running;
+  entry.since = now_();
+  if (json()) {
+    say(json_text({{"event", "started"}, {"task", entry.name}, {"attempt", attempt + 1}}));
+  } else if (mode_ == Mode::lines) {
     say(fmt::format("start    {}{}", printable(entry.name),
                     attempt == 0 ? "" : fmt::format(" (attempt {})", attempt + 1)));
   }
@@ -128,10 +134,13 @@ void Progress::started(pipeline::Index task, unsigned attempt) {
 
 void Progress::retries(pipeline::Index task, std::chrono::nanoseconds delay,
                        const std::string& why) {
-  const Entry& entry = entries_[task];
+  Entry& entry = entries_[task];
+  entry.state = Entry::State::delayed;
+  entry.next = now_() + delay;
+  entry.why = why;
   const double seconds = seconds_of(delay);
-  if (json_) {
-    say_json(Json{{"event", "retry"}, {"task", entry.name}, {"why", why}, {"delay", seconds}});
+  if (json()) {
+    say(json_text({{"event", "retry"}, {"task", entry.name}, {"why", why}, {"delay", seconds}}));
   } else {
     say(fmt::format("retry    {} in {}: {}", printable(entry.name), seconds_text(seconds),
                     printable(why)));
@@ -140,40 +149,51 @@ void Progress::retries(pipeline::Index task, std::chrono::nanoseconds delay,
 
 void Progress::ended(pipeline::Index task, TaskEnd end, std::chrono::nanoseconds took,
                      const std::string& why) {
+  if (on_end_) on_end_(task);
   Entry& entry = entries_[task];
-  entry.ended = true;
+  entry.state = Entry::State::ended;
   entry.end = end;
   entry.seconds = seconds_of(took);
   entry.why = why;
   if (entry.before && end == TaskEnd::done) return;
-  if (json_) {
+  if (json()) {
     Json event{{"event", "ended"}, {"task", entry.name}, {"end", text_of(end)}};
     event["seconds"] = entry.seconds;
     if (end == TaskEnd::failed) {
       event["why"] = why;
       event["log"] = entry.log;
     }
-    say_json(event);
+    say(json_text(event));
     return;
   }
   if (end == TaskEnd::blocked || end == TaskEnd::cancelled) return;  // The summary has them.
   const std::string time =
       took.count() == 0 ? "" : fmt::format(" ({})", seconds_text(entry.seconds));
   if (end != TaskEnd::failed) {
+    if (mode_ == Mode::table) return;
     say(fmt::format("{:<8} {}{}", text_of(end), printable(entry.name), time));
     return;
   }
   say(fmt::format("failed   {}{}: {}", printable(entry.name), time, printable(why)));
-  show_output(entry);
+  if (!on_end_) say_output(entry);  // With --stream it was printed already.
 }
 
 // Whole lines of one task, never between those of another one.
-void Progress::show_output(const Entry& entry) const {
+void Progress::say_output(const Entry& entry) const {
   std::ifstream in{entry.log, std::ios::binary};
   if (!in || in.peek() == std::ifstream::traits_type::eof()) return;
   say(fmt::format("{}output of {}", groups_ ? "::group::" : "--- ", printable(entry.name)));
   for (std::string line; std::getline(in, line);) say(line);
   say(groups_ ? "::endgroup::" : "---");
+}
+
+void Progress::output(pipeline::Index task, const std::string& line) const {
+  const std::string& name = entries_[task].name;
+  if (json()) {
+    say(json_text({{"event", "output"}, {"task", name}, {"line", line}}));
+  } else {
+    say(printable(name) + " | " + line);
+  }
 }
 
 void Progress::still_running(const std::vector<pipeline::CommandRunner::Busy>& busy,
@@ -188,17 +208,17 @@ void Progress::still_running(const std::vector<pipeline::CommandRunner::Busy>& b
     text +=
         fmt::format("{} {} ({})", text.empty() ? "" : ",", printable(name), seconds_text(seconds));
   }
-  if (json_) {
-    say_json(Json{{"event", "still_running"}, {"tasks", tasks}});
+  if (json()) {
+    say(json_text({{"event", "still_running"}, {"tasks", tasks}}));
   } else {
     say("still running:" + text);
   }
 }
 
 void Progress::event(std::string_view what, std::string_view text) const {
-  if (json_) {
-    say_json(Json{{"event", what}, {"text", text}});
-  } else {
+  if (json()) {
+    say(json_text({{"event", what}, {"text", text}}));
+  } else if (mode_ == Mode::lines) {  // A table says so itself.
     say(std::string{text});
   }
 }
@@ -212,8 +232,8 @@ void Progress::total(double seconds, const std::string& resume) {
     if (count(end) == 0) continue;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count(end), text_of(end));
   }
-  if (json_) {
-    say_json(counts);
+  if (json()) {
+    say(json_text(counts));
     return;
   }
   for (const Entry& entry : entries_) {

@@ -6,7 +6,9 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -20,18 +22,37 @@ namespace tenure::cli {
 class Progress final : public pipeline::CommandListener {
  public:
   struct Entry {
+    enum class State : std::uint8_t { waiting, running, delayed, ended };
     std::string name;
     std::string log;
     std::string why;
     unsigned attempts = 0;
     double seconds = 0;
-    bool ended = false;
+    State state = State::waiting;
+    std::chrono::nanoseconds since{};  // Of a task that runs,
+    std::chrono::nanoseconds next{};   // and of one that waits for its next attempt.
     TaskEnd end = TaskEnd::cancelled;
     std::string cause;    // Of a blocked task.
     bool before = false;  // It was done in an earlier run.
+    [[nodiscard]] bool ended() const noexcept { return state == State::ended; }
+    [[nodiscard]] bool running() const noexcept { return state == State::running; }
+  };
+  enum class Mode : std::uint8_t {
+    lines,
+    json,
+    table,  // A table shows what starts and ends; only what it can't show is printed.
   };
 
-  Progress(const std::vector<pipeline::CommandTask>& tasks, bool json);
+  Progress(const std::vector<pipeline::CommandTask>& tasks, Mode mode);
+
+  // Who prints lines; standard output by default.
+  void set_printer(std::function<void(const std::string& lines)> printer) {
+    printer_ = std::move(printer);
+  }
+  // Is called before the end of a task is told.
+  void set_on_end(std::function<void(pipeline::Index)> on_end) { on_end_ = std::move(on_end); }
+  void set_clock(std::function<std::chrono::nanoseconds()> now);
+  [[nodiscard]] std::chrono::nanoseconds began() const noexcept { return began_; }
 
   // Before run() of the loop: these are not told.
   void done_before(pipeline::Index task) { entries_[task].before = true; }
@@ -44,6 +65,8 @@ class Progress final : public pipeline::CommandListener {
                const std::string& why) override;
   void still_running(const std::vector<pipeline::CommandRunner::Busy>& busy,
                      std::chrono::nanoseconds now);
+  // A line that a task has written (--stream).
+  void output(pipeline::Index task, const std::string& line) const;
   // "paused", "resumed", "cancelling", …
   void event(std::string_view what, std::string_view text) const;
   // At the end. `resume` is the command that goes on with what is left.
@@ -53,10 +76,16 @@ class Progress final : public pipeline::CommandListener {
   [[nodiscard]] std::size_t count(TaskEnd end) const;
 
  private:
-  void show_output(const Entry& entry) const;
+  void say(const std::string& line) const { printer_(line + "\n"); }
+  void say_output(const Entry& entry) const;
+  [[nodiscard]] bool json() const noexcept { return mode_ == Mode::json; }
 
   std::vector<Entry> entries_;
-  bool json_;
+  Mode mode_;
+  std::function<void(const std::string& lines)> printer_;
+  std::function<void(pipeline::Index)> on_end_;
+  std::function<std::chrono::nanoseconds()> now_;
+  std::chrono::nanoseconds began_{};
   bool groups_;  // A service that folds groups of lines shows the output.
 };
 

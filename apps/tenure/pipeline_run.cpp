@@ -5,21 +5,22 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <memory>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/boot_clock.hpp"
 #include "base/duration.hpp"
 #include "cli.hpp"
 #include "exit_status.hpp"
 #include "pipeline/commands/command_runner.hpp"
 #include "pipeline/commands/run_state.hpp"
 #include "pipeline/edits/file_edits.hpp"
+#include "pipeline_control.hpp"
 #include "pipeline_progress.hpp"
+#include "pipeline_stream.hpp"
+#include "pipeline_table.hpp"
 #include "pipeline_workspace.hpp"
 #include "process/process_tree.hpp"
 #include "process/signals.hpp"
@@ -93,7 +94,9 @@ class PipelineRun {
     const std::size_t count = std::min<std::size_t>(jobs_, tasks_.size());
     guardians.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
-      guardians.push_back(process::Guardian::start({.signal_mask = signals.original()}));
+      // One of them, or they would undo what the shell has set meanwhile.
+      guardians.push_back(process::Guardian::start(
+          {.signal_mask = signals.original(), .restore_terminal = has_table() && i == 0}));
     }
     const std::shared_ptr<Store> store = tenure::store(workspace_.url());
     const Space space = tenure::open(store, {.label = "tenure pipeline"});
@@ -207,11 +210,11 @@ class PipelineRun {
 
   std::vector<Index> fill(pipeline::Plan& plan) const {
     std::map<std::string, Index> index;
-    const pipeline::Graph graph = pipeline::graph_of(tasks_, times_);
+    const pipeline::Graph estimates = graph();
     for (const Task& task : tasks_) index[task.name] = plan.append({});
     for (const Task& task : tasks_) {
       const Index own = index[task.name];
-      plan.estimate(own, static_cast<float>(graph.nodes[own].seconds));
+      plan.estimate(own, static_cast<float>(estimates.nodes[own].seconds));
       for (const std::string& needed : task.needs) plan.need(own, index[needed]);
     }
     return plan.seal([&](Index task) { return tasks_[task].name; });
@@ -229,12 +232,13 @@ class PipelineRun {
     const std::optional<OpenSpace> locks = open_locks();
     const std::unique_ptr<pipeline::EditSession> edits = edit_session(tasks_);
     std::vector<CommandTask> tasks = command_tasks();
-    Progress progress{tasks, options_.json};
+    Progress progress{tasks, mode()};
     CommandRunner::Options how{.directory = workspace_.directory};
     if (locks) how.locker = locks->space;
     how.edits = edits.get();
     const auto concurrency = static_cast<unsigned>(guardians.size());
     CommandRunner runner{std::move(tasks), std::move(guardians), state, progress, std::move(how)};
+    progress.set_clock([&runner] { return runner.now(); });
     pipeline::Plan plan;
     std::vector<Index> roots = fill(plan);
     pipeline::Loop loop{plan,
@@ -244,16 +248,59 @@ class PipelineRun {
                          .seed = std::random_device{}(),
                          .keep_going = options_.keep_going}};
     prepare(loop, progress);
-    runner.watch({.descriptor = signals.descriptor(), .ready = [&] {
-                    while (const auto arrived = signals.next()) {
-                      on_signal(arrived->number, loop, runner, progress);
-                    }
-                  }});
-    runner.every(options_.report, [&] { progress.still_running(runner.busy(), runner.now()); });
-    const std::chrono::nanoseconds start = base::boot_time();
+    const std::unique_ptr<OutputStream> stream = open_stream(progress, runner);
+    std::optional<LiveTable> table;
+    if (has_table()) show_table(table.emplace(progress, graph(), concurrency), progress, runner);
+    PipelineControl control{loop, runner, progress, table ? &*table : nullptr};
+    control.watch(signals);
+    if (!table) {
+      runner.every(options_.report, [&] { progress.still_running(runner.busy(), runner.now()); });
+    }
     loop.run();
-    return finish(state, plan, progress,
-                  std::chrono::duration<double>(base::boot_time() - start).count());
+    const std::chrono::duration<double> took = runner.now() - progress.began();
+    if (table) table->suspend();
+    cancelled_ = control.cancelled();
+    return finish(state, plan, progress, took.count());
+  }
+
+  [[nodiscard]] bool has_table() const {
+    return !options_.json && !options_.stream && can_rewrite(STDOUT_FILENO);
+  }
+
+  [[nodiscard]] Progress::Mode mode() const {
+    if (options_.json) return Progress::Mode::json;
+    return has_table() ? Progress::Mode::table : Progress::Mode::lines;
+  }
+
+  [[nodiscard]] pipeline::Graph graph() const { return pipeline::graph_of(tasks_, times_); }
+
+  static void show_table(LiveTable& table, Progress& progress, CommandRunner& runner) {
+    constexpr std::chrono::milliseconds frame{200};
+    table.set_claiming([&runner](Index task) { return runner.is_claiming(task); });
+    progress.set_printer([&table](const std::string& lines) { table.print(lines); });
+    table.draw(runner.now());
+    runner.every(frame, [&table, &runner] { table.draw(runner.now()); });
+  }
+
+  // Null without --stream.
+  std::unique_ptr<OutputStream> open_stream(Progress& progress, CommandRunner& runner) const {
+    if (!options_.stream) return nullptr;
+    std::vector<std::string> files;
+    for (const Progress::Entry& entry : progress.entries()) files.push_back(entry.log);
+    auto stream = std::make_unique<OutputStream>(
+        logs_, std::move(files),
+        [&progress](Index task, const std::string& line) { progress.output(task, line); });
+    progress.set_on_end([&at = *stream](Index task) { at.finish(task); });
+    runner.watch({.descriptor = [&at = *stream] { return at.descriptor(); },
+                  .ready =
+                      [&at = *stream, &runner] {
+                        std::vector<Index> running;
+                        for (const CommandRunner::Busy& one : runner.busy()) {
+                          running.push_back(one.task);
+                        }
+                        at.read(running);
+                      }});
+    return stream;
   }
 
   void prepare(pipeline::Loop& loop, Progress& progress) const {
@@ -270,33 +317,6 @@ class PipelineRun {
       } else if (tasks_[task].skip) {
         loop.remove(task, Dependents::release);
       }
-    }
-  }
-
-  void on_signal(int number, pipeline::Loop& loop, CommandRunner& runner, Progress& progress) {
-    switch (number) {
-      case SIGUSR1:
-        loop.pause();
-        progress.event("paused", "paused: tasks that run go on, no other starts");
-        break;
-      case SIGUSR2:
-        loop.resume();
-        progress.event("resumed", "resumed");
-        break;
-      case SIGINT:
-      case SIGTERM:
-      case SIGHUP:
-        if (cancelled_) {
-          progress.event("killing", "killing what still runs");
-          runner.kill();
-        } else {
-          cancelled_ = true;
-          progress.event("cancelling",
-                         "cancelling: ending what runs; once more to kill it at once");
-          loop.cancel(Running::stop);
-        }
-        break;
-      default: break;
     }
   }
 

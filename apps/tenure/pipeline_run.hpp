@@ -1,11 +1,4 @@
-// pipeline_run.hpp: `tenure pipeline run` and `resume`.
-//
-//   signal                | what happens
-//   ----------------------+-------------------------------------------------------------------
-//   SIGINT, SIGTERM, HUP  | tasks that run get SIGTERM, and SIGKILL after their `grace`; nothing
-//                         | more starts; exit status 130
-//   a second one          | tasks that run are killed at once
-//   SIGUSR1, SIGUSR2      | nothing more starts; tasks start again
+// pipeline_run.hpp: `tenure pipeline run` and `resume`. pipeline_control.hpp has signals and keys.
 #pragma once
 
 #include "options.hpp"

@@ -218,6 +218,8 @@ PipelineCommand pipeline_options(const Raw& raw) {
   out.keep_going = raw.keep_going;
   out.dry_run = raw.dry_run;
   out.wait = raw.wait;
+  out.watch = raw.watch;
+  out.stream = raw.stream;
   out.json = raw.json;
   out.summary = raw.summary;
   if (!out.summary.empty() && !out.summary.ends_with(".xml") && !out.summary.ends_with(".md")) {

@@ -21,7 +21,7 @@ struct Raw {
   // Of pipeline.
   std::string action, file, jobs, summary, format, report, workspace, registry;
   std::vector<std::string> only, except, from;
-  bool keep_going = false, wait = false;
+  bool keep_going = false, wait = false, watch = false, stream = false;
 };
 
 // Throws UsageError or BadRequest. `command_line` is what follows `--`, for run.

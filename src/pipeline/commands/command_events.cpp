@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/boot_clock.hpp"
 #include "pipeline/commands/command_runner.hpp"
 #include "process/process_tree.hpp"
 #include "tenure/detail/saturating.hpp"
@@ -64,7 +65,7 @@ void CommandRunner::on_exit(Slot& slot, const Event& event) {
   slot.ok = event.value == 0;
   if (!slot.ok && !slot.stopping) attempts_[slot.task].why = text_of_status(event.value);
   if (event.left) {
-    slot.guardian->end(detail::saturating_add(now(), task_of(slot).grace));
+    slot.guardian->end(detail::saturating_add(base::boot_time(), task_of(slot).grace));
   } else {
     advance(slot, after_step(slot));
   }
@@ -116,7 +117,7 @@ void CommandRunner::poll_once(std::optional<std::chrono::nanoseconds> until) {
   for (const Slot& slot : slots_) {
     waits.push_back(process::readable(slot.guardian ? slot.guardian->descriptor() : -1));
   }
-  for (const Source& source : sources_) waits.push_back(process::readable(source.descriptor));
+  for (const Source& source : sources_) waits.push_back(process::readable(source.descriptor()));
   if (::poll(waits.data(), waits.size(), timeout_ms(until)) < 0) return;
   if (waits[0].revents != 0) take_answers();
   for (std::size_t i = 0; i < slots_.size(); ++i) {

@@ -39,7 +39,7 @@ void CommandRunner::every(std::chrono::nanoseconds period, std::function<void()>
   tick_ = std::move(tick);
 }
 
-std::chrono::nanoseconds CommandRunner::now() { return base::boot_time(); }
+std::chrono::nanoseconds CommandRunner::now() { return base::boot_time() - stopped_; }
 
 std::vector<CommandRunner::Busy> CommandRunner::busy() const {
   std::vector<Busy> out;
@@ -171,7 +171,7 @@ void CommandRunner::stop(Index task, StopReason reason) {
   if (slot->idle()) {
     finish(*slot, Report::Kind::failed);
   } else if (slot->guardian) {
-    slot->guardian->end(detail::saturating_add(now(), tasks_[task].task.grace));
+    slot->guardian->end(detail::saturating_add(base::boot_time(), tasks_[task].task.grace));
   }
 }
 
@@ -182,8 +182,21 @@ void CommandRunner::kill() {
     if (slot.idle()) {
       finish(slot, Report::Kind::failed);
     } else {
-      slot.guardian->end(now());
+      slot.guardian->end(base::boot_time());
     }
+  }
+}
+
+void CommandRunner::stop_all() {
+  for (Slot& slot : slots_) {
+    if (slot.guardian) slot.guardian->stop();
+  }
+}
+
+void CommandRunner::continue_all(std::chrono::nanoseconds stopped) {
+  stopped_ += stopped;
+  for (Slot& slot : slots_) {
+    if (slot.guardian) slot.guardian->resume();
   }
 }
 

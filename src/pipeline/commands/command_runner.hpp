@@ -90,7 +90,7 @@ class CommandRunner final : public Runner {
   };
   // Something else to wait for on the same thread.
   struct Source {
-    int descriptor = -1;
+    std::function<int()> descriptor;  // Asked before each wait; -1: not now.
     std::function<void()> ready;
   };
 
@@ -105,13 +105,18 @@ class CommandRunner final : public Runner {
   void every(std::chrono::nanoseconds period, std::function<void()> tick);
   // What runs is killed at once instead of after its grace.
   void kill();
+  // This process is about to be stopped, and was, for so long: so are its commands. now() does not
+  // count that time.
+  void stop_all();
+  void continue_all(std::chrono::nanoseconds stopped);
 
   struct Busy {
     Index task = no_task;
     std::chrono::nanoseconds since{};
   };
   [[nodiscard]] std::vector<Busy> busy() const;
-  [[nodiscard]] const std::vector<CommandTask>& tasks() const noexcept { return tasks_; }
+  // Whether the task waits for its locks, or for a file that another task edits.
+  [[nodiscard]] bool is_claiming(Index task) const { return claims_.contains(task); }
 
   [[nodiscard]] std::chrono::nanoseconds now() override;
   bool claim(Index task) override;
@@ -184,6 +189,7 @@ class CommandRunner final : public Runner {
   Space files_;  // The files that tasks of this run edit.
   std::uint64_t questions_ = 0;
   std::unique_ptr<net::HttpClient> http_;  // Made for the first question.
+  std::chrono::nanoseconds stopped_{};     // How long this process was stopped, in all.
   std::chrono::nanoseconds period_{};
   std::chrono::nanoseconds next_tick_{};
   std::function<void()> tick_;

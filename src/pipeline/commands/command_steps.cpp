@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/boot_clock.hpp"
 #include "pipeline/commands/command_runner.hpp"
 #include "tenure/detail/saturating.hpp"
 
@@ -66,7 +67,7 @@ void CommandRunner::launch(Slot& slot, const Invocation& what,
   command.input = process::Target::null();
   command.output = process::Target::file(tasks_[slot.task].log);
   command.error = command.output;
-  if (limit) command.kill_at = detail::saturating_add(now(), *limit);
+  if (limit) command.kill_at = detail::saturating_add(base::boot_time(), *limit);
   slot.ok = false;
   slot.guardian->launch(command);
 }

@@ -53,6 +53,8 @@ struct Graph {
 
 enum class GraphFormat : std::uint8_t { text, dot, mermaid, json, svg };
 [[nodiscard]] std::string render(const Graph& graph, GraphFormat format);
+// "4.2s", "2m 10s", "3h 5m".
+[[nodiscard]] std::string seconds_text(double seconds);
 // Waves, critical path and estimate, for people.
 [[nodiscard]] std::string render_plan(const Graph& graph, unsigned jobs);
 

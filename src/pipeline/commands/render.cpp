@@ -30,13 +30,6 @@ std::string escaped(std::string_view text, bool markup) {
   return out;
 }
 
-std::string time_text(double seconds) {
-  if (seconds < 60) return fmt::format("{:.1f}s", seconds);
-  const auto whole = static_cast<long>(seconds);
-  if (whole < 3600) return fmt::format("{}m {}s", whole / 60, whole % 60);
-  return fmt::format("{}h {}m", whole / 3600, (whole % 3600) / 60);
-}
-
 // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): the names say which is which.
 bool on_path(const Graph& graph, std::size_t from, std::size_t to) {
   const auto at = std::ranges::find(graph.critical, from);
@@ -182,6 +175,13 @@ std::string render(const Graph& graph, GraphFormat format) {
   return {};
 }
 
+std::string seconds_text(double seconds) {
+  if (seconds < 60) return fmt::format("{:.1f}s", seconds);
+  const auto whole = static_cast<long>(seconds);
+  if (whole < 3600) return fmt::format("{}m {}s", whole / 60, whole % 60);
+  return fmt::format("{}h {}m", whole / 3600, (whole % 3600) / 60);
+}
+
 std::string render_plan(const Graph& graph, unsigned jobs) {
   std::string out;
   for (std::size_t level = 0; level < graph.levels; ++level) {
@@ -199,7 +199,7 @@ std::string render_plan(const Graph& graph, unsigned jobs) {
   if (known == 0) return out + "\nestimate: unknown, no earlier run has finished a task\n";
   const double least = std::max(graph.critical_time, graph.work / jobs);
   return out + fmt::format("\nestimate: {} with {} jobs ({} of {} tasks were timed)\n",
-                           time_text(least), jobs, known, graph.nodes.size());
+                           seconds_text(least), jobs, known, graph.nodes.size());
 }
 
 }  // namespace tenure::pipeline
