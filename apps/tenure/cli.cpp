@@ -157,10 +157,12 @@ void words(CLI::App* app, const std::string& name, std::vector<std::string>& to,
 void define_pipeline(Definitions& in) {
   CLI::App* const app =
       command(in, "pipeline", "Run the tasks of a manifest in the order of their dependencies");
-  app->add_option("ACTION", in.raw.action,
-                  "run; resume: go on with a run that was ended or killed; plan: print waves, "
-                  "critical path and estimate; graph: print the graph; status: show the last run; "
-                  "restore: bring back the files that a killed run had edited")
+  app->add_option(
+         "ACTION", in.raw.action,
+         "run; resume: go on with a run that was ended or killed; plan: print waves, "
+         "critical path and estimate; graph: print the graph; status: show the last run; "
+         "restore: bring back the files that a killed run had edited; schema: print the JSON "
+         "Schema of manifests, for editors")
       ->required();
   app->add_option("FILE", in.raw.file,
                   "The manifest (default: pipeline.toml), or with --workspace the directory of the "

@@ -84,6 +84,11 @@ def demo(program):
                         r"(?:µs|ms|s) later", processes)
     assert killed == list(zip(pids, pids[1:])), processes
     assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+    pipeline = scene("8. A pipeline is killed")
+    before, after = pipeline.split("the run was killed by SIGKILL\n")
+    done = [re.findall(r"^ +done +(\S+) ", part, re.MULTILINE) for part in (before, after)]
+    assert len(done[0]) >= 2 and done[1][-1] == "release" and "5 done in" in after, pipeline
+    assert not set(done[0]) & set(done[1]), "done twice: " + pipeline
     assert out.endswith("\nRead on: docs/cli.md for the command line, examples/README.md for the "
                         "library\n")
 

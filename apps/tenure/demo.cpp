@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "demo_pipeline.hpp"
 #include "demo_processes.hpp"
 #include "demo_scenario.hpp"
 #include "tenure/tenure.hpp"
@@ -158,7 +159,7 @@ void what_next(const Terminal& terminal) {
 int demo(const Terminal& terminal) {
   fmt::print(
       "{}\n\n",
-      wrap("Tenure grants locks on paths such as book/3, in the order of the requests. Seven "
+      wrap("Tenure grants locks on paths such as book/3, in the order of the requests. Eight "
            "short scenes show how; everything you see happens now, on this machine.",
            78, ""));
   fmt::print(
@@ -172,6 +173,7 @@ int demo(const Terminal& terminal) {
   an_eviction(terminal);
   coroutines(terminal);
   show_processes(terminal);
+  show_pipeline(terminal);
   what_next(terminal);
   return 0;
 }

@@ -80,7 +80,7 @@ struct BenchOptions {
 };
 
 struct PipelineCommand {
-  enum class Action : std::uint8_t { run, resume, plan, graph, status, restore };
+  enum class Action : std::uint8_t { run, resume, plan, graph, status, restore, schema };
   Action action = Action::run;
   std::string file;       // The manifest, or the root of an npm workspace.
   bool packages = false;  // The latter: publish its packages.

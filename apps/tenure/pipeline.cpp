@@ -64,6 +64,9 @@ int perform(const PipelineCommand& options) {
     case PipelineCommand::Action::graph: return show_graph(options);
     case PipelineCommand::Action::status: return show_status(options);
     case PipelineCommand::Action::restore: return restore();
+    case PipelineCommand::Action::schema:
+      fmt::print("{}", tenure::pipeline::manifest_schema());
+      return exit_ok;
   }
   return exit_usage;
 }

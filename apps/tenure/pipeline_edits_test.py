@@ -4,7 +4,9 @@ import contextlib
 import http.server
 import json
 import os
+import pathlib
 import signal
+import tarfile
 import threading
 
 from harness import main, wait_for
@@ -189,6 +191,39 @@ run = "echo ran >$HERE/ran"
 
 
 # ---- HTTP ----
+
+def release_example(space):
+    """examples/release.toml, twice: the second run finds everything published."""
+    dist = space.file("dist")
+    dist.mkdir()
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *arguments):
+            super().__init__(*arguments, directory=dist)
+
+        def log_message(self, *_):
+            pass
+
+    example = pathlib.Path(__file__).resolve().parents[2] / "examples/release.toml"
+    file, before = _package(space)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        pipeline = Pipeline(space, example.read_text(encoding="utf-8"))
+        pipeline.environment |= {"DIST": str(dist),
+                                 "REGISTRY": f"http://127.0.0.1:{server.server_address[1]}"}
+        done = pipeline.run("run")
+        assert "4 done, 1 skipped" in done.out, done.out
+        with tarfile.open(dist / "tool-2.0.0.tgz") as tar:
+            inside = json.load(tar.extractfile("package.json"))
+        assert inside["version"] == "2.0.0", inside
+        _unchanged(file, before)
+        published = (dist / "tool-2.0.0.tgz").stat()
+        space.file("announcements").touch()
+        pipeline.run("run")
+        assert (dist / "tool-2.0.0.tgz").stat().st_ino == published.st_ino
+        assert pipeline.text("announcements") == "tool 2.0.0 is out\n"
+        server.shutdown()
+
 
 @contextlib.contextmanager
 def _server(answers):

@@ -19,7 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using pipeline::seconds_text;
 
-void print(const std::string& lines) {
+void print_lines(const std::string& lines) {
   fmt::print("{}", lines);
   (void)std::fflush(stdout);  // Whoever reads a pipe wants it now.
 }
@@ -99,7 +99,7 @@ std::string markdown(const std::vector<Progress::Entry>& entries, double seconds
 }  // namespace
 
 Progress::Progress(const std::vector<pipeline::CommandTask>& tasks, Mode mode)
-    : mode_(mode), printer_(print), groups_(!environment("GITHUB_ACTIONS").empty()) {
+    : mode_(mode), printer_(print_lines), groups_(!environment("GITHUB_ACTIONS").empty()) {
   set_clock(base::boot_time);
   for (const pipeline::CommandTask& task : tasks) {
     Entry& entry = entries_.emplace_back();

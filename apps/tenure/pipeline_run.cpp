@@ -257,6 +257,7 @@ class PipelineRun {
       runner.every(options_.report, [&] { progress.still_running(runner.busy(), runner.now()); });
     }
     loop.run();
+    runner.commit();
     const std::chrono::duration<double> took = runner.now() - progress.began();
     if (table) table->suspend();
     cancelled_ = control.cancelled();

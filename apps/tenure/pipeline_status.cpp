@@ -39,8 +39,8 @@ using pipeline::RunState;
 using pipeline::TaskRecord;
 using Json = nlohmann::ordered_json;
 
-constexpr int refresh_ms = 1000;      // A run may be killed without a word.
-constexpr int min_interval_ms = 100;  // Between two looks.
+constexpr int status_refresh_ms = 1000;  // A run may be killed without a word.
+constexpr int status_interval_ms = 100;  // Between two looks.
 
 std::string_view text_of(TaskRecord::State state, bool live) {
   switch (state) {
@@ -109,7 +109,7 @@ std::vector<std::string> lines_of(const RunStatus& status) {
   return lines;
 }
 
-void print(const RunStatus& status, bool json) {
+void print_status(const RunStatus& status, bool json) {
   if (json) {
     fmt::print("{}\n", json_text(status));
   } else {
@@ -153,7 +153,7 @@ class StatusWatch {
         draw(block_, status);
       } else if (shown != status) {
         block_.clear();
-        print(status, json_);
+        print_status(status, json_);
       }
       shown = std::move(status);
       if (ended) return exit_ok;
@@ -177,8 +177,8 @@ class StatusWatch {
 
   // The signal that ends the watch, or nothing: something may have changed.
   std::optional<int> wait() {
-    if (std::optional<int> signal = wait_for(-1, min_interval_ms)) return signal;
-    const std::optional<int> signal = wait_for(changed_.get(), refresh_ms);
+    if (std::optional<int> signal = wait_for(-1, status_interval_ms)) return signal;
+    const std::optional<int> signal = wait_for(changed_.get(), status_refresh_ms);
     std::uint64_t count = 0;
     static_cast<void>(::read(changed_.get(), &count, sizeof count));
     return signal;
@@ -219,7 +219,7 @@ int show_status(const PipelineCommand& options) {
   const Space space = tenure::open(store);
   const RunState state{store};
   if (signals) return StatusWatch{*store, *signals, options.json}.run(space, state);
-  print(look(space, state), options.json);
+  print_status(look(space, state), options.json);
   return exit_ok;
 }
 

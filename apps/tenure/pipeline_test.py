@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import time
@@ -101,6 +102,14 @@ verify = { run = "test -e $HERE/there", timeout = "20s", every = "20ms" }
     done = pipeline.run("run")
     assert pipeline.text("ran") == "later\n", pipeline.text("ran")
     assert "skipped  never" in done.out, done.out
+
+
+def pipeline_schema_is_checked_in(space):
+    """For editors that read it from the repository."""
+    checked_in = pathlib.Path(__file__).resolve().parents[2] / "docs/pipeline.schema.json"
+    status, out, _ = space.do("pipeline", "schema")
+    assert status == 0 and out == checked_in.read_text(encoding="utf-8"), (
+        f"run: tenure pipeline schema >{checked_in}")
 
 
 def pipeline_bad_manifest(space):
@@ -229,13 +238,16 @@ def pipeline_killed_and_resumed(space):
         f'run = "echo t{i} >>$HERE/began; sleep 0.02; echo t{i} >>$HERE/ran"\n' for i in range(12))
     pipeline = Pipeline(space, tasks)
     action = "run"
+    told = []
     for kills in range(6):
         run = pipeline.start(action)
         wanted = 2 * kills + 1
         wait_for("some tasks", lambda: run.poll() is not None
                  or pipeline.text("ran").count("\n") >= wanted)
         run.kill()
-        run.wait()
+        out, _ = run.communicate()
+        told += [(task, pipeline.text("began").split().count(task))
+                 for task in re.findall(r"done +(t\d+) ", out)]
         action = "resume"
         # Guardians end what is left; until then the lock of the workspace may be free already.
         wait_for("no survivors", lambda: not _survivors(pipeline))
@@ -243,6 +255,8 @@ def pipeline_killed_and_resumed(space):
     began = pipeline.text("began").split()
     order = [task for i, task in enumerate(began) if task not in began[:i]]
     assert order == [f"t{i}" for i in range(12)], began
+    # What was told to be done is on record, and never began again.
+    assert all(began.count(task) == times for task, times in told), (told, began)
     assert len(began) <= 12 + 6, f"more was repeated than was killed: {began}"
     assert pipeline.run("status").out.splitlines()[0].endswith("done")
 

@@ -188,8 +188,10 @@ PipelineCommand::Action action_of(const std::string& text) {
   if (text == "graph") return graph;
   if (text == "status") return status;
   if (text == "restore") return restore;
-  throw UsageError(fmt::format(
-      "ACTION must be run, resume, plan, graph, status or restore, not '{}'", printable(text)));
+  if (text == "schema") return schema;
+  throw UsageError(
+      fmt::format("ACTION must be run, resume, plan, graph, status, restore or schema, not '{}'",
+                  printable(text)));
 }
 
 PipelineCommand pipeline_options(const Raw& raw) {

@@ -142,7 +142,7 @@ void CommandRunner::on_time(Slot& slot) {
 
 std::optional<Runner::Report> CommandRunner::wait(std::optional<std::chrono::nanoseconds> until) {
   if (!reports_.empty()) return take_report();
-  state_.commit();
+  commit();
   poll_once(until);
   for (Slot& slot : slots_) {
     if (slot.task != no_task && slot.idle() && now() >= slot.next) on_time(slot);

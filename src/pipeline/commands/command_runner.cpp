@@ -51,6 +51,13 @@ std::vector<CommandRunner::Busy> CommandRunner::busy() const {
   return out;
 }
 
+void CommandRunner::commit() {
+  state_.commit();
+  for (const Ended& one : std::exchange(untold_, {})) {
+    listener_.ended(one.task, one.end, one.took, one.why);
+  }
+}
+
 // ---- Claims ----
 
 bool CommandRunner::claim(Index task) {
@@ -132,15 +139,16 @@ void CommandRunner::start(Index task, unsigned attempt) {
   free->task = task;
   free->stopping = false;
   free->began = attempts_[task].began;
+  const bool repeated = own.task.once && own.started_before && !own.task.done && attempt == 0;
+  if (!repeated) state_.start(own.task.name, attempt, own.task.once);
+  commit();
   listener_.started(task, attempt);
-  if (own.task.once && own.started_before && !own.task.done && attempt == 0) {
+  if (repeated) {
     fail(*free,
          "an earlier run started it, it may run only once, and it has no `done` check: see whether "
          "its work was done, and add the check");
     return;
   }
-  state_.start(own.task.name, attempt, own.task.once);
-  state_.commit();
   advance(*free, Step::when);
 }
 
@@ -213,7 +221,7 @@ void CommandRunner::ended(Index task, TaskEnd end) {
                ran ? std::chrono::duration_cast<std::chrono::milliseconds>(took)
                    : std::chrono::milliseconds{-1});
   }
-  listener_.ended(task, end, took, attempt.why);
+  untold_.push_back({.task = task, .end = end, .took = took, .why = attempt.why});
 }
 
 }  // namespace tenure::pipeline

@@ -28,6 +28,8 @@
 //  3. Two tasks of this run that edit one file run one after another: a task claims its files
 //     before it takes a slot, and has them until they are restored.
 //  4. However an attempt ends, its files are restored before its end is reported.
+//  5. The listener is told of an end after that end is committed: what somebody saw as done is not
+//     repeated by a resumed run.
 //
 // Requires: the process is a subreaper (adopt_orphans).
 //
@@ -115,6 +117,8 @@ class CommandRunner final : public Runner {
     std::chrono::nanoseconds since{};
   };
   [[nodiscard]] std::vector<Busy> busy() const;
+  // Commits what has ended, and tells the listener. For the end of a run; wait() does it otherwise.
+  void commit();
   // Whether the task waits for its locks, or for a file that another task edits.
   [[nodiscard]] bool is_claiming(Index task) const { return claims_.contains(task); }
 
@@ -145,6 +149,12 @@ class CommandRunner final : public Runner {
     [[nodiscard]] bool asking() const noexcept { return question != 0; }
     // Nothing of it runs: it waits for a time or for a server.
     [[nodiscard]] bool idle() const noexcept { return asking() || step == Step::pause; }
+  };
+  struct Ended {
+    Index task = no_task;
+    TaskEnd end = TaskEnd::done;
+    std::chrono::nanoseconds took{};
+    std::string why;
   };
   struct Attempt {
     unsigned number = 0;
@@ -183,6 +193,7 @@ class CommandRunner final : public Runner {
   Options options_;
   std::vector<Source> sources_;
   std::deque<Report> reports_;
+  std::vector<Ended> untold_;  // Noted, but not committed.
   std::map<Index, std::vector<Hold>> holds_;
   std::map<Index, std::stop_source> claims_;
   std::shared_ptr<Answers> answers_;
