@@ -14,6 +14,8 @@
 namespace tenure::pipeline {
 namespace {
 
+constexpr std::chrono::seconds last_moment{1};
+
 process::Command command_of(const Invocation& what) {
   if (what.shell) return process::Command::shell(what.words.front());
   return {.words = what.words};
@@ -37,13 +39,18 @@ void CommandRunner::advance(Slot& slot, std::optional<Step> step) {
       return;
     }
     if (const std::optional<Check>& check = check_of(slot)) {
-      if (slot.step == Step::verify && slot.verify_until.count() == 0) {
-        slot.verify_until = detail::saturating_add(now(), check->timeout);
+      std::chrono::nanoseconds limit = check->timeout;
+      if (slot.step == Step::verify) {
+        if (slot.verify_until.count() == 0) {
+          slot.verify_until = detail::saturating_add(now(), check->timeout);
+        }
+        // The last question, asked when the time is over, gets a moment too.
+        limit = std::max<std::chrono::nanoseconds>(slot.verify_until - now(), last_moment);
       }
       if (const auto* const http = std::get_if<HttpCheck>(&check->what)) {
-        ask(slot, *http, check->timeout);
+        ask(slot, *http, limit);
       } else {
-        launch(slot, std::get<Invocation>(check->what), check->timeout);
+        launch(slot, std::get<Invocation>(check->what), limit);
       }
       return;
     }
