@@ -190,6 +190,66 @@ run = "echo ran >$HERE/ran"
     _unchanged(file, before)
 
 
+# ---- Workspaces ----
+
+# Stands for npm: `view` finds what `publish` has put there. registry_test.py has the real one.
+NPM = """#!/bin/sh
+name=$(sed -n 's/.*"name":"\\([^"]*\\)".*/\\1/p' package.json)
+case $1 in
+view) cat "$HERE/published/$2" 2>/dev/null ;;
+publish) cp package.json "$HERE/published/$name@1.0.0" ;;
+esac
+"""
+
+
+def _npm_workspace(space, packages):
+    pipeline = Pipeline(space, "")
+    pipeline.file = space.file("root")
+    (pipeline.file / "packages").mkdir(parents=True)
+    (pipeline.file / "package.json").write_text('{"private":true,"workspaces":["packages/*"]}')
+    for name, needs in packages.items():
+        package = pipeline.file / "packages" / name
+        package.mkdir()
+        (package / "package.json").write_text(
+            json.dumps({"name": name, "version": "1.0.0", "dependencies": needs},
+                       separators=(",", ":")))
+    space.file("published").mkdir()
+    tools = space.file("tools")
+    tools.mkdir()
+    (tools / "npm").write_text(NPM)
+    (tools / "npm").chmod(0o755)
+    pipeline.environment["PATH"] = f"{tools}:{os.environ['PATH']}"
+    return pipeline
+
+
+def workspace_is_published_in_order(space):
+    pipeline = _npm_workspace(space, {"a": {"b": "workspace:^"}, "b": {"c": "*"}, "c": {}})
+    plan = pipeline.run("plan", "--workspace", "npm").out
+    assert plan.startswith("wave 1: c\nwave 2: b\nwave 3: a\n"), plan
+    files = sorted((pipeline.file / "packages").glob("*/package.json"))
+    before = [(file.read_bytes(), file.stat().st_ino) for file in files]
+    done = pipeline.run("run", "--workspace", "npm")
+    assert [line.split()[1] for line in done.out.splitlines() if line.startswith("done")] == [
+        "c", "b", "a"], done.out
+    assert json.loads(pipeline.text("published/a@1.0.0"))["dependencies"] == {"b": "^1.0.0"}
+    assert json.loads(pipeline.text("published/b@1.0.0"))["dependencies"] == {"c": "1.0.0"}
+    assert [(file.read_bytes(), file.stat().st_ino) for file in files] == before
+    for file in space.file("published").iterdir():
+        file.write_text("there")
+    pipeline.run("run", "--workspace", "npm")
+    assert pipeline.text("published/a@1.0.0") == "there"
+
+
+def workspace_errors_publish_nothing(space):
+    pipeline = _npm_workspace(space, {"a": {"b": "*"}, "b": {"a": "*"}})
+    done = pipeline.run("run", "--workspace", "npm", status=2)
+    assert "the packages need each other: a needs b needs a" in done.err, done.err
+    assert "--workspace must be npm" in pipeline.run("run", "--workspace", "yarn", status=2).err
+    assert "--registry is for --workspace npm" in pipeline.run(
+        "run", "--registry", "http://127.0.0.1:1", status=2).err
+    assert not list(space.file("published").iterdir())
+
+
 # ---- HTTP ----
 
 def release_example(space):
