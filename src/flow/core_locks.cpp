@@ -83,7 +83,9 @@ Core::LockCall Core::wait_for_lock(std::shared_ptr<Core> self, std::string id, O
                               .as(owner)
                               .anchored(keys::anchor(self->partition_of(id), id, key))
                               .request_id(1);
-    Hold hold = co_await locker.async_lock(claims, resume_on(LockCall::OnEngine{self}));
+    // A variable: g++ 12 destroys an aggregate in an expression with co_await twice.
+    const LockCall::OnEngine on_engine{self};
+    Hold hold = co_await locker.async_lock(claims, resume_on(on_engine));
     event.emplace(Event{
         Event::Lock{.key = key, .granted = true, .value = std::to_string(hold.detach().value)}});
   } catch (const Deadlock& error) {

@@ -46,11 +46,13 @@ int flaky(StepContext& step, std::string name, int good_attempt) {
 Flow<int> sequence(Context& ctx) {
   int value = co_await ctx.run("a", work, "a", 0);
   value = co_await ctx.run("b", work, "b", value);
-  value += co_await ctx.run({.name = "c", .retry = {.max_attempts = 4, .base = 1s}}, flaky, "c", 3);
+  const Step third{.name = "c", .retry = {.max_attempts = 4, .base = 1s}};
+  value += co_await ctx.run(third, flaky, "c", 3);
   co_await ctx.sleep(1h);
   value = co_await ctx.run("d", work, "d", value);
   try {
-    co_await ctx.run({.name = "e", .retry = {.max_attempts = 2, .base = 1s}}, flaky, "e", 9);
+    const Step fifth{.name = "e", .retry = {.max_attempts = 2, .base = 1s}};
+    co_await ctx.run(fifth, flaky, "e", 9);
   } catch (const StepFailed&) {
     value += 100;
   }
@@ -115,13 +117,17 @@ Flow<int> slots(Context& ctx, int amount) {
   const DurableMutex mutex{{.lease = 1h}};
   const auto lock = ctx.state.workflow<LockRecord>("lock");
   const auto total = ctx.state.workflow<int>("total");
-  while (!(co_await mutex.try_acquire(lock, {.holder = ctx.id(), .now = ctx.now()})).acquired) {
+  while (true) {
+    const LockCall call{.holder = ctx.id(), .now = ctx.now()};
+    const Acquisition answer = co_await mutex.try_acquire(lock, call);
+    if (answer.acquired) break;
     co_await ctx.sleep(5s);
   }
   co_await ctx.run("a", work, "a", 1);
   co_await total.increment(amount);
   co_await ctx.sleep(2s);
-  co_await mutex.release(lock, {.holder = ctx.id(), .now = ctx.now()});
+  const LockCall call{.holder = ctx.id(), .now = ctx.now()};
+  co_await mutex.release(lock, call);
   co_return amount;
 }
 

@@ -31,8 +31,8 @@ int flaky(StepContext& step) {
 
 Flow<int> everything(Context& ctx, int first) {
   int value = co_await ctx.run("a", next, first);
-  value += co_await ctx.run(
-      {.name = "flaky", .retry = {.max_attempts = 3, .base = 1ms, .cap = 2ms}}, flaky);
+  const Step step{.name = "flaky", .retry = {.max_attempts = 3, .base = 1ms, .cap = 2ms}};
+  value += co_await ctx.run(step, flaky);
   co_await ctx.sleep(2ms);
   const auto [left, right] = co_await ctx.all(
       [value](Context& c) -> Flow<int> { co_return co_await c.run("left", next, value); },

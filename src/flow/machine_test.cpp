@@ -40,7 +40,8 @@ Flow<int> random_program(Context& ctx, std::uint64_t seed, int depth) {
       case 2: sum += (co_await ctx.wait_signal<int>(name, 5min)).value_or(3); break;
       case 3:
         try {
-          co_await ctx.run({.name = name, .retry = {.max_attempts = 2, .base = 1s}}, refuse, part);
+          const Step step{.name = name, .retry = {.max_attempts = 2, .base = 1s}};
+          co_await ctx.run(step, refuse, part);
         } catch (const StepFailed&) {
           sum += 7;
         }
