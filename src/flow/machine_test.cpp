@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
@@ -80,6 +81,12 @@ struct Recorded {
   std::string result;
 };
 
+// TENURE_FLOW_SEEDS: how many programs.
+std::uint64_t programs_or(std::uint64_t otherwise) {
+  const char* const text = std::getenv("TENURE_FLOW_SEEDS");  // NOLINT(concurrency-mt-unsafe)
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
 class FlowReplay : public ::testing::Test {
  protected:
   // Runs the programs and reads what they left in the store.
@@ -124,7 +131,7 @@ class FlowReplay : public ::testing::Test {
 
 TEST_F(FlowReplay, OfALogThatIsCutOffAnywhere) {
   std::size_t entries = 0;
-  for (const Recorded& one : record(60)) {
+  for (const Recorded& one : record(programs_or(100))) {
     std::vector<LogEntry> log;
     for (const LogEntry& entry : one.log) {
       EXPECT_EQ(replay(one, log), "") << one.seed << " at " << log.size();
@@ -137,7 +144,7 @@ TEST_F(FlowReplay, OfALogThatIsCutOffAnywhere) {
 }
 
 TEST_F(FlowReplay, OfALogWithAChangedEntry) {
-  for (const Recorded& one : record(40)) {
+  for (const Recorded& one : record(programs_or(60))) {
     for (std::size_t i = 0; i < one.log.size(); ++i) {
       const auto mismatch = [&](const std::function<void(LogEntry&)>& change) {
         std::vector<LogEntry> log = one.log;
