@@ -43,6 +43,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenure/detail/await_shapes.hpp"
 #include "tenure/detail/flow_branches.hpp"
 #include "tenure/detail/flow_operations.hpp"
 #include "tenure/detail/flow_task.hpp"
@@ -57,31 +58,35 @@ namespace tenure {
 template <class T>
 class FlowSlot {
  public:
+  using Awaited = void;  // Its calls are awaited.
   FlowSlot(detail::Scope& scope, SlotAddress address, std::optional<T> initial)
       : scope_(&scope), address_(std::move(address)), initial_(std::move(initial)) {}
 
   [[nodiscard]] const SlotAddress& address() const noexcept { return address_; }
   // f(std::optional<T>) returns a Transition<T, R>; R needs a codec. f may be called several times.
   template <class F>
-  [[nodiscard]] auto transact(F f) const {
-    using R = decltype(std::invoke_result_t<F&, std::optional<T>>::result);
-    return detail::SlotAwait<T, R, F>{*scope_, address_, initial_, std::move(f)};
+  [[nodiscard]] auto transact(F&& f) const {
+    detail::check_awaited_closures<F>();
+    return await(std::forward<F>(f));
   }
   [[nodiscard]] auto get() const {
-    return transact([](std::optional<T> old) {
+    return await([](std::optional<T> old) {
       return Transition<T, std::optional<T>>{{}, {}, std::move(old)};
     });
   }
-  [[nodiscard]] auto set(T value) const {
-    return transact([value = std::move(value)](const std::optional<T>& /*old*/) {
+  template <class V = T>
+  [[nodiscard]] auto set(V&& value) const {
+    detail::check_awaited_values<V>();
+    return await([value = T(std::forward<V>(value))](const std::optional<T>& /*old*/) {
       using Made = Transition<T, std::monostate>;
       return Made{Made::Kind::put, value, {}};
     });
   }
   // f(std::optional<T>) returns the new value; so does the call.
   template <class F>
-  [[nodiscard]] auto update(F f) const {
-    return transact([f = std::move(f)](std::optional<T> old) {
+  [[nodiscard]] auto update(F&& f) const {
+    detail::check_awaited_closures<F>();
+    return await([f = std::forward<F>(f)](std::optional<T> old) {
       using Made = Transition<T, T>;
       T value = f(std::move(old));
       return Made{Made::Kind::put, value, value};
@@ -89,14 +94,16 @@ class FlowSlot {
   }
   // False: there was no value.
   [[nodiscard]] auto remove() const {
-    return transact([](const std::optional<T>& old) {
+    return await([](const std::optional<T>& old) {
       using Made = Transition<T, bool>;
       return Made{old ? Made::Kind::remove : Made::Kind::keep, {}, old.has_value()};
     });
   }
-  [[nodiscard]] auto compare_and_swap(std::optional<T> expected, T desired) const {
-    return transact([expected = std::move(expected),
-                     desired = std::move(desired)](const std::optional<T>& old) {
+  template <class E = std::optional<T>, class D = T>
+  [[nodiscard]] auto compare_and_swap(E&& expected, D&& desired) const {
+    detail::check_awaited_values<E, D>();
+    return await([expected = std::optional<T>(std::forward<E>(expected)),
+                  desired = T(std::forward<D>(desired))](const std::optional<T>& old) {
       using Made = Transition<T, bool>;
       if (old != expected) return Made{Made::Kind::keep, {}, false};
       return Made{Made::Kind::put, desired, true};
@@ -109,6 +116,12 @@ class FlowSlot {
   }
 
  private:
+  template <class F, class Own = std::remove_cvref_t<F>>
+  [[nodiscard]] auto await(F&& f) const {
+    using R = decltype(std::invoke_result_t<Own&, std::optional<T>>::result);
+    return detail::SlotAwait<T, R, Own>{*scope_, address_, initial_, std::forward<F>(f)};
+  }
+
   detail::Scope* scope_;
   SlotAddress address_;
   std::optional<T> initial_;
@@ -200,18 +213,18 @@ class Context : public detail::Scope {
 
   // `f` is a function or a lambda without captures: what it needs are its arguments, which are
   // copied. Its first parameter may be a StepContext&.
-  template <class F, class... A>
-  [[nodiscard]] auto run(Step step, F f, A... arguments) {
-    static_assert(std::is_pointer_v<F> || std::is_empty_v<F>,
-                  "a step captures nothing: pass what it needs as arguments");
-    static_assert((detail::HasCodec<Stored<A>> && ...), "a step's argument has no codec");
-    using R = typename Invoked<F, A...>::type;
-    return detail::StepAwait<R, F, Stored<A>...>{*this, std::move(step), f,
-                                                 Stored<A>(std::move(arguments))...};
+  template <std::same_as<Step> S = Step, class F, class... A>
+  [[nodiscard]] auto run(S&& step, F f, A&&... arguments) {
+    detail::check_awaited_values<S>();
+    return run_step(std::forward<S>(step), f, std::forward<A>(arguments)...);
   }
   template <class F, class... A>
-  [[nodiscard]] auto run(std::string_view name, F f, A... arguments) {
-    return run(Step{.name = std::string{name}}, f, std::move(arguments)...);
+  [[nodiscard]] auto run(const Step& step, F f, A&&... arguments) {
+    return run_step(step, f, std::forward<A>(arguments)...);
+  }
+  template <class F, class... A>
+  [[nodiscard]] auto run(std::string_view name, F f, A&&... arguments) {
+    return run_step(Step{.name = std::string{name}}, f, std::forward<A>(arguments)...);
   }
 
   // Up to a hundred years; more is a BadRequest.
@@ -231,34 +244,44 @@ class Context : public detail::Scope {
   }
 
   // The predicate may look at variables of the coroutine that waits, and changes nothing.
-  template <std::predicate P>
-  [[nodiscard]] auto wait_until(P predicate) {
-    return detail::ConditionAwait<P>{*this, std::move(predicate), std::nullopt};
+  template <class P>
+    requires(std::predicate<std::remove_cvref_t<P>&>)
+  [[nodiscard]] auto wait_until(P&& predicate) {
+    detail::check_awaited_closures<P>();
+    using Await = detail::ConditionAwait<std::remove_cvref_t<P>>;
+    return Await{*this, std::forward<P>(predicate), std::nullopt};
   }
   // False: the time was over first.
-  template <std::predicate P>
-  [[nodiscard]] auto wait_until(P predicate, std::chrono::nanoseconds timeout) {
-    return detail::ConditionAwait<P>{*this, std::move(predicate), timeout};
+  template <class P>
+    requires(std::predicate<std::remove_cvref_t<P>&>)
+  [[nodiscard]] auto wait_until(P&& predicate, std::chrono::nanoseconds timeout) {
+    detail::check_awaited_closures<P>();
+    using Await = detail::ConditionAwait<std::remove_cvref_t<P>>;
+    return Await{*this, std::forward<P>(predicate), timeout};
   }
 
   // Branches are lambdas of the form [&](Context& ctx) -> Flow<T> that use their own `ctx`.
   template <class... F>
-    requires(std::invocable<F&, Context&> && ...)
-  [[nodiscard]] auto all(F... branches) {
-    return detail::AllAwait<F...>{*this, std::move(branches)...};
+    requires(std::invocable<std::remove_cvref_t<F>&, Context&> && ...)
+  [[nodiscard]] auto all(F&&... branches) {
+    detail::check_awaited_closures<F...>();
+    return detail::AllAwait<std::remove_cvref_t<F>...>{*this, std::forward<F>(branches)...};
   }
   template <std::invocable<Context&> F>
   [[nodiscard]] auto all(std::vector<F> branches) {
     return detail::AllOfAwait<F>{*this, std::move(branches)};
   }
   template <class... F>
-    requires(sizeof...(F) > 0 && (std::invocable<F&, Context&> && ...))
-  [[nodiscard]] auto race(F... branches) {
-    return detail::RaceAwait<F...>{*this, std::move(branches)...};
+    requires(sizeof...(F) > 0 && (std::invocable<std::remove_cvref_t<F>&, Context&> && ...))
+  [[nodiscard]] auto race(F&&... branches) {
+    detail::check_awaited_closures<F...>();
+    return detail::RaceAwait<std::remove_cvref_t<F>...>{*this, std::forward<F>(branches)...};
   }
-  template <std::invocable<Context&> F>
-  [[nodiscard]] auto shielded(F body) {
-    return detail::ScopedAwait<F, true>{*this, std::move(body)};
+  template <class F>
+    requires(std::invocable<std::remove_cvref_t<F>&, Context&>)
+  [[nodiscard]] auto shielded(F&& body) {
+    detail::check_awaited_closures<F>();
+    return detail::ScopedAwait<std::remove_cvref_t<F>, true>{*this, std::forward<F>(body)};
   }
 
   // Claims as those of a space, in the same queue as the requests of ordinary processes. The ticket
@@ -272,10 +295,12 @@ class Context : public detail::Scope {
   [[nodiscard]] auto release(const FlowHold& hold) { return ReleaseAwait{*this, hold}; }
   // body(Context&, FlowHold) returns a Flow<T>; the lock is released when that has ended, however.
   template <class F>
-  [[nodiscard]] auto with_lock(const Request& request, F body) {
+  [[nodiscard]] auto with_lock(const Request& request, F&& body) {
+    detail::check_awaited_closures<F>();
+    using Locked = LockedBody<std::remove_cvref_t<F>>;
     const std::span<const Claim> claims = request.claims();
-    LockedBody<F> locked{{claims.begin(), claims.end()}, std::move(body)};
-    return detail::ScopedAwait<LockedBody<F>, false>{*this, std::move(locked)};
+    Locked locked{{claims.begin(), claims.end()}, std::forward<F>(body)};
+    return detail::ScopedAwait<Locked, false>{*this, std::move(locked)};
   }
 
   FlowSlots state;
@@ -289,7 +314,18 @@ class Context : public detail::Scope {
   };
   // Text is copied into a string.
   template <class A>
-  using Stored = std::conditional_t<std::is_convertible_v<A, std::string_view>, std::string, A>;
+  using Stored =
+      std::conditional_t<std::is_convertible_v<A, std::string_view>, std::string, std::decay_t<A>>;
+  template <class F, class... A>
+  auto run_step(Step step, F f, A&&... arguments) {
+    static_assert(std::is_pointer_v<F> || std::is_empty_v<F>,
+                  "a step captures nothing: pass what it needs as arguments");
+    static_assert((detail::HasCodec<Stored<A>> && ...), "a step's argument has no codec");
+    detail::check_awaited_values<A...>();
+    using R = typename Invoked<F, A...>::type;
+    return detail::StepAwait<R, F, Stored<A>...>{*this, std::move(step), f,
+                                                 Stored<A>(std::forward<A>(arguments))...};
+  }
   template <class F, class... A>
   struct Invoked : std::conditional_t<std::is_invocable_v<const F&, StepContext&, Stored<A>...>,
                                       std::invoke_result<const F&, StepContext&, Stored<A>...>,

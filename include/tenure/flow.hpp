@@ -59,6 +59,9 @@ struct EngineOptions {
   std::size_t resident = 1024;
   Durability durability = Durability::full;
   std::string label{};  // NOLINT(readability-redundant-member-init)
+  // On stores whose sessions are leases: other engines take over the work of an engine that has
+  // been silent for so long.
+  std::chrono::milliseconds lease{10'000};
   // How many partitions a new store gets. One that has been used keeps its number.
   std::uint32_t partitions = 64;
   // Told when a workflow stops because it does not fit its log, or its type is not defined here.

@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "tenure/codec.hpp"
+#include "tenure/detail/await_shapes.hpp"
 #include "tenure/error.hpp"
 #include "tenure/store.hpp"
 
@@ -310,26 +311,33 @@ class DurableSemaphore {
 
   // A caller that does not acquire is in the queue. It keeps its place while it asks again within
   // half of its lease; a call writes only when half of the lease is over, or something changed.
-  template <class Slot>
-  auto try_acquire(Slot&& slot, LockCall call) const {
-    return slot.transact(
-        [options = options_, call = std::move(call)](const std::optional<LockRecord>& record) {
-          return lock_rules::try_acquire(options, call, record);
-        });
+  template <class Slot, class Call = LockCall>
+  auto try_acquire(Slot&& slot, Call&& call) const {
+    check_call<Slot, Call>();
+    const auto reduce = [options = options_, own = LockCall(std::forward<Call>(call))](
+                            const std::optional<LockRecord>& record) {
+      return lock_rules::try_acquire(options, own, record);
+    };
+    return slot.transact(reduce);
   }
   // Takes the caller out of the holders and of the queue. Does nothing where it is in neither.
-  template <class Slot>
-  auto release(Slot&& slot, LockCall call) const {
-    return slot.transact([call = std::move(call)](const std::optional<LockRecord>& record) {
-      return lock_rules::release(call, record);
-    });
+  template <class Slot, class Call = LockCall>
+  auto release(Slot&& slot, Call&& call) const {
+    check_call<Slot, Call>();
+    const auto reduce =
+        [own = LockCall(std::forward<Call>(call))](const std::optional<LockRecord>& record) {
+          return lock_rules::release(own, record);
+        };
+    return slot.transact(reduce);
   }
-  template <class Slot>
-  auto renew(Slot&& slot, LockCall call) const {
-    return slot.transact(
-        [options = options_, call = std::move(call)](const std::optional<LockRecord>& record) {
-          return lock_rules::renew(options, call, record);
-        });
+  template <class Slot, class Call = LockCall>
+  auto renew(Slot&& slot, Call&& call) const {
+    check_call<Slot, Call>();
+    const auto reduce = [options = options_, own = LockCall(std::forward<Call>(call))](
+                            const std::optional<LockRecord>& record) {
+      return lock_rules::renew(options, own, record);
+    };
+    return slot.transact(reduce);
   }
   template <class Slot>
   auto inspect(Slot&& slot) const {
@@ -337,6 +345,12 @@ class DurableSemaphore {
   }
 
  private:
+  template <class Slot, class Call>
+  static consteval void check_call() {
+    if constexpr (requires { typename std::remove_cvref_t<Slot>::Awaited; }) {
+      detail::check_awaited_values<Call>();
+    }
+  }
   SemaphoreOptions options_;
 };
 

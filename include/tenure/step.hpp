@@ -1,7 +1,7 @@
 // step.hpp: how a step of a workflow runs: attempts, time limits, heartbeat, cancellation.
 //
-//   co_await ctx.run({.name = "charge", .retry = {.max_attempts = 5}, .attempt_timeout = 10s},
-//                    charge, order);
+//   const Step step{.name = "charge", .retry = {.max_attempts = 5}, .attempt_timeout = 10s};
+//   auto receipt = co_await ctx.run(step, charge, order);
 //
 // A step is an ordinary function, on a thread of the engine's. It runs again after a crash unless
 // its result was stored; afterwards never.

@@ -72,14 +72,20 @@ void Core::begin() {
   const Outcome outcome = store_->apply(txn);
   const auto count = Codec<std::uint32_t>::decode(outcome.reads.front().at(0).value);
   partitions_ = std::make_shared<Partitions>(
-      store_, SessionOptions{.label = options_.label.empty() ? "flow engine" : options_.label},
+      store_,
+      SessionOptions{.label = options_.label.empty() ? "flow engine" : options_.label,
+                     .ttl = options_.lease},
       Partitions::Listener{
           .taken =
               [this](Partition partition, const ReignRef& /*reign*/) {
                 post([this, partition] { taken(partition); });
               },
           .lost = [this](Partition partition) { post([this, partition] { lost(partition); }); },
-          .post = [this](std::function<void()> job) { post(std::move(job)); }});
+          .post = [this](std::function<void()> job) { post(std::move(job)); },
+          .post_after =
+              [this](std::chrono::nanoseconds pause, std::function<void()> job) {
+                post_at(detail::saturating_add(store_->latest_now(), pause), std::move(job));
+              }});
   partitions_->begin(count);
   begun_ = true;
   running_ = true;
@@ -129,16 +135,18 @@ void Core::taken(Partition partition) {
   read_inbox();
 }
 
+// The partition may be this engine's again by now, in another reign: that stays.
 void Core::lost(Partition partition) {
   std::vector<std::shared_ptr<Instance>> gone;
   std::vector<std::string> awaited;
   {
     const base::Mutex::Scoped lock{mutex_};
+    const ReignRef now = partitions_->owner(partition);
     for (const auto& [id, done] : listeners_) {
       if (partition_of(id) == partition) awaited.push_back(id);
     }
     for (auto at = instances_.begin(); at != instances_.end();) {
-      if (at->second->partition() == partition) {
+      if (at->second->partition() == partition && at->second->reign() != now) {
         gone.push_back(std::move(at->second));
         at = instances_.erase(at);
       } else {
@@ -149,7 +157,7 @@ void Core::lost(Partition partition) {
   for (const std::shared_ptr<Instance>& instance : gone) instance->abandon();
   {
     const base::Mutex::Scoped lock{timer_mutex_};
-    windows_.erase(partition);
+    if (!partitions_->owner(partition)) windows_.erase(partition);  // Else taken() makes a new one.
   }
   for (const std::string& id : awaited) look_for_end(id);
 }
@@ -170,12 +178,14 @@ void Core::drain(bool stop_steps) {
     const base::Mutex::Scoped lock{inbox_mutex_};
     inbox_watch_.reset();
   }
+  std::multimap<Instant, std::function<void()>> later;  // They end outside the lock.
   {
     const base::Mutex::Scoped lock{timer_mutex_};
     alarm_.reset();
-    later_.clear();
+    later.swap(later_);
     windows_.clear();
   }
+  later.clear();
   if (!options_.executor) {
     base::Mutex::Scoped lock{mutex_};
     while (busy_.load() > 0) idle_.wait(lock);
@@ -357,7 +367,7 @@ void Core::watch_attempt(const std::shared_ptr<Instance>& instance,
     }
     const std::shared_ptr<Instance> alive = weak.lock();
     if (!alive) return;
-    const Instant now = store_->now();
+    const Instant now = store_->latest_now();
     const bool over = attempt->ends && *attempt->ends <= now;
     const bool silent =
         attempt->heartbeat.count() > 0 &&

@@ -14,7 +14,6 @@
 #include <set>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "base/annotations.hpp"
@@ -84,6 +83,9 @@ class Core : public std::enable_shared_from_this<Core> {
   LockCall wait_for_lock(std::shared_ptr<Core> self, std::string id, OpKey key, Owner owner,
                          std::vector<Claim> claims);
   void end_lock_calls();
+  // Nothing: the engine has ended.
+  [[nodiscard]] std::optional<Locker> locker(const std::string& id, const OpKey& key,
+                                             const Owner& owner) const;
   void begin();
   void taken(Partition partition);
   void lost(Partition partition);
@@ -131,7 +133,8 @@ class Core : public std::enable_shared_from_this<Core> {
   std::list<std::string> waiting_ TENURE_GUARDED_BY(mutex_);  // Longest waiting first.
   std::unordered_map<std::string, std::list<std::string>::iterator> waiting_at_
       TENURE_GUARDED_BY(mutex_);
-  std::unordered_set<std::string> handling_ TENURE_GUARDED_BY(mutex_);  // Messages.
+  // Messages, each with the reign in which it is being handled.
+  std::unordered_map<std::string, std::uint64_t> handling_ TENURE_GUARDED_BY(mutex_);
   std::multimap<std::string, std::function<void(const FlowInfo&)>> listeners_
       TENURE_GUARDED_BY(mutex_);
   bool drained_ TENURE_GUARDED_BY(mutex_) = false;

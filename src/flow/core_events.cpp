@@ -47,7 +47,18 @@ void Core::arm() {
 
 void Core::fire() {
   const base::Mutex::Scoped one_at_a_time{fire_mutex_};
-  const Instant now = store_->now();
+  Instant now;
+  try {
+    now = store_->now();
+  } catch (const StoreError&) {
+    {
+      const base::Mutex::Scoped lock{timer_mutex_};
+      armed_.reset();
+    }
+    post_at(detail::saturating_add(store_->latest_now(), std::chrono::milliseconds{100}),
+            [this] { fire(); });
+    return;
+  }
   std::vector<std::function<void()>> jobs;
   std::vector<std::string> due;
   bool again = true;
@@ -139,7 +150,8 @@ void Core::read_inbox() {
   watch_inbox(outcome.revision);
   for (const Entry& entry : outcome.reads.front()) {
     const Partition partition = keys::partition_of_inbox(entry.key);
-    if (!partitions_->owner(partition)) continue;
+    const ReignRef reign = partitions_->owner(partition);
+    if (!reign) continue;
     std::expected<Message, std::string> message = decode_message(entry.value);
     if (!message) {
       report({}, "a message cannot be read: " + message.error());
@@ -147,7 +159,9 @@ void Core::read_inbox() {
     }
     {
       const base::Mutex::Scoped lock{mutex_};
-      if (!handling_.insert(entry.key).second) continue;
+      std::uint64_t& handled = handling_[entry.key];
+      if (handled == reign->number) continue;
+      handled = reign->number;
     }
     const std::string id = message->workflow;
     offer(id, {Event::Told{.message = *std::move(message), .key = entry.key}});

@@ -72,6 +72,14 @@ void Core::ask_lock(const std::string& id, const OpKey& key, Owner owner,
   });
 }
 
+// Not the space itself: waiting frames must not keep it open.
+std::optional<Locker> Core::locker(const std::string& id, const OpKey& key,
+                                   const Owner& owner) const {
+  const std::shared_ptr<const Space> space = partitions_->space();
+  if (!space) return std::nullopt;
+  return space->as(owner).anchored(keys::anchor(partition_of(id), id, key)).request_id(1);
+}
+
 // A repeated request, after a crash, gets the ticket that the first one appended.
 // NOLINTNEXTLINE(readability-convert-member-functions-to-static): its promise takes `this`.
 Core::LockCall Core::wait_for_lock(std::shared_ptr<Core> self, std::string id, OpKey key,
@@ -79,11 +87,11 @@ Core::LockCall Core::wait_for_lock(std::shared_ptr<Core> self, std::string id, O
   std::optional<Event> event;
   bool again = false;
   try {
-    const Locker locker = self->partitions_->space()
-                              .as(owner)
-                              .anchored(keys::anchor(self->partition_of(id), id, key))
-                              .request_id(1);
-    Hold hold = co_await locker.async_lock(claims, resume_on(LockCall::OnEngine{self}));
+    const std::optional<Locker> locker = self->locker(id, key, owner);
+    if (!locker) co_return;
+    // A variable: g++ 12 destroys an aggregate in an expression with co_await twice.
+    const LockCall::OnEngine on_engine{self};
+    Hold hold = co_await locker->async_lock(claims, resume_on(on_engine));
     event.emplace(Event{
         Event::Lock{.key = key, .granted = true, .value = std::to_string(hold.detach().value)}});
   } catch (const Deadlock& error) {

@@ -206,7 +206,8 @@ std::vector<HistoryEntry> Core::history(const std::string& id, std::uint32_t fro
   txn.reads.push_back(keys::log_from(keys::log_prefix(partition, id), from)
                           .first(static_cast<std::uint32_t>(limit)));
   std::vector<HistoryEntry> all;
-  for (const Entry& stored : store_->apply(txn).reads.front()) {
+  const Outcome outcome = store_->apply(txn);
+  for (const Entry& stored : outcome.reads.front()) {
     const std::uint32_t order = keys::order_of(stored.key);
     const std::expected<LogEntry, std::string> entry = decode_entry(stored.value);
     if (!entry) {

@@ -46,11 +46,13 @@ int flaky(StepContext& step, std::string name, int good_attempt) {
 Flow<int> sequence(Context& ctx) {
   int value = co_await ctx.run("a", work, "a", 0);
   value = co_await ctx.run("b", work, "b", value);
-  value += co_await ctx.run({.name = "c", .retry = {.max_attempts = 4, .base = 1s}}, flaky, "c", 3);
+  const Step third{.name = "c", .retry = {.max_attempts = 4, .base = 1s}};
+  value += co_await ctx.run(third, flaky, "c", 3);
   co_await ctx.sleep(1h);
   value = co_await ctx.run("d", work, "d", value);
   try {
-    co_await ctx.run({.name = "e", .retry = {.max_attempts = 2, .base = 1s}}, flaky, "e", 9);
+    const Step fifth{.name = "e", .retry = {.max_attempts = 2, .base = 1s}};
+    co_await ctx.run(fifth, flaky, "e", 9);
   } catch (const StepFailed&) {
     value += 100;
   }
@@ -115,13 +117,17 @@ Flow<int> slots(Context& ctx, int amount) {
   const DurableMutex mutex{{.lease = 1h}};
   const auto lock = ctx.state.workflow<LockRecord>("lock");
   const auto total = ctx.state.workflow<int>("total");
-  while (!(co_await mutex.try_acquire(lock, {.holder = ctx.id(), .now = ctx.now()})).acquired) {
+  while (true) {
+    const LockCall call{.holder = ctx.id(), .now = ctx.now()};
+    const Acquisition answer = co_await mutex.try_acquire(lock, call);
+    if (answer.acquired) break;
     co_await ctx.sleep(5s);
   }
   co_await ctx.run("a", work, "a", 1);
   co_await total.increment(amount);
   co_await ctx.sleep(2s);
-  co_await mutex.release(lock, {.holder = ctx.id(), .now = ctx.now()});
+  const LockCall call{.holder = ctx.id(), .now = ctx.now()};
+  co_await mutex.release(lock, call);
   co_return amount;
 }
 
@@ -142,6 +148,34 @@ Flow<int> cancelled(Context& ctx) {
   co_await ctx.shielded([](Context& c) -> Flow<> { co_await c.run("undo", work, "undo", 1); });
   if (error) std::rethrow_exception(error);
   co_return 0;
+}
+
+Flow<int> locked(Context& ctx, int amount) {
+  const FlowHold hold = co_await ctx.lock(Path::of("account", "42"));
+  const int first = co_await ctx.run("a", work, "a", amount);
+  co_await ctx.sleep(5min);
+  co_await ctx.release(hold);
+  const auto body = [first](Context& c, FlowHold /*hold*/) -> Flow<int> {
+    co_await c.sleep(1min);
+    co_return co_await c.run("b", work, "b", first);
+  };
+  co_return co_await ctx.with_lock(Path::of("account", "43"), body);
+}
+
+std::map<std::string, int> paid;  // By workflow, over all its processes.
+int pay(StepContext& step) {
+  if (++paid[step.workflow()] > 1) violations.push_back(step.workflow() + " paid twice");
+  return 1;
+}
+Flow<std::string> at_most_once(Context& ctx) {
+  const Step step{.name = "pay", .retry = {.max_attempts = 3}, .at_most_once = true};
+  try {
+    co_await ctx.run(step, pay);
+  } catch (const StepFailed& failed) {
+    if (failed.info().type != "interrupted") throw;
+  }
+  co_await ctx.sleep(1min);
+  co_return "paid, or not";
 }
 
 // What happens to the engine from outside. Each action may be repeated after a crash.
@@ -184,6 +218,11 @@ std::vector<Action> script() {
             [](test::Engine& e, const std::string& id) {
               e.start({.id = id, .after = 90min}, "limited", "other");
             }),
+      start("locked-1",
+            [](test::Engine& e, const std::string& id) { e.start({.id = id}, "locked", 1); }),
+      start("locked-2",
+            [](test::Engine& e, const std::string& id) { e.start({.id = id}, "locked", 2); }),
+      start("once", plain("once")),
       start("cancelled", plain("cancelled")),
       start("timed-out",
             [](test::Engine& e, const std::string& id) {
@@ -221,7 +260,7 @@ std::string outcome(test::Engine& engine) {
   for (const auto& [id, line] : lines) text += id + ": " + line + "\n";
   Txn txn;
   txn.reads.push_back(Range::key(slot::workflow("slots", "total").key()));
-  for (const char table : {'r', 't', 'i', 'a'}) {
+  for (const char table : {'r', 't', 'i', 'a', 'h'}) {
     txn.reads.push_back(Range::prefix(std::string{reserved::flow_workflows} + table));
   }
   const Outcome read = engine.store().apply(txn);
@@ -249,6 +288,9 @@ Result run(const std::function<std::pair<std::size_t, bool>()>& next_crash, std:
   engine.define("limited", limited,
                 {.concurrency = {.max = 1, .key = [](const std::string& key) { return key; }}});
   engine.define("cancelled", cancelled);
+  engine.define("locked", locked);
+  engine.define("once", at_most_once);
+  paid.clear();
   const auto arm = [&] {
     const auto [write, after] = next_crash();
     if (write > 0) engine.crash_at(write, after);
@@ -289,6 +331,9 @@ constexpr std::string_view expected =
     "cancelled: cancelled it was cancelled\n"
     "later: completed 2\n"
     "limited-1: completed 2\n"
+    "locked-1: completed 3\n"
+    "locked-2: completed 4\n"
+    "once: completed \"paid, or not\"\n"
     "sequence: completed 106\n"
     "signals: completed \"hello2none39.\"\n"
     "slots-1: completed 10\n"

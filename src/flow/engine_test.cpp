@@ -139,15 +139,16 @@ TEST_F(FlowEngine, SleepsForAHundredYearsAndNoLonger) {
   EXPECT_FALSE(run.ended());
   engine.advance(days{1});
   EXPECT_EQ(run.result<long>(), 36'525);
-  EXPECT_EQ(kit::message_of<WorkflowFailed>([&] { engine.start("longer").result(); }),
-            "workflow '" + engine.list({.type = "longer"}).at(0).id +
-                "' failed: a workflow cannot wait longer than a hundred years");
+  const test::Run longer = engine.start("longer");
+  EXPECT_EQ(
+      kit::message_of<WorkflowFailed>([&] { longer.result(); }),
+      "workflow '" + longer.id() + "' failed: a workflow cannot wait longer than a hundred years");
 }
 
 Flow<std::string> retries(Context& ctx, int failures) {
   try {
-    co_await ctx.run({.name = "flaky", .retry = {.max_attempts = 3, .base = 1s, .cap = 10s}},
-                     fail_until, failures, "flaky");
+    const Step step{.name = "flaky", .retry = {.max_attempts = 3, .base = 1s, .cap = 10s}};
+    co_await ctx.run(step, fail_until, failures, "flaky");
     co_return "ok";
   } catch (const StepFailed& error) {
     co_return error.info().message;
@@ -372,12 +373,16 @@ TEST_F(FlowEngine, ChangesSlotsOnce) {
 Flow<int> transfer(Context& ctx, Order order) {
   const DurableMutex mutex{{.lease = 60s}};
   const auto slot = ctx.state.workflow<LockRecord>("account:lock");
-  while (!(co_await mutex.try_acquire(slot, {.holder = ctx.id(), .now = ctx.now()})).acquired) {
+  while (true) {
+    const LockCall lock_call{.holder = ctx.id(), .now = ctx.now()};
+    const Acquisition answer = co_await mutex.try_acquire(slot, lock_call);
+    if (answer.acquired) break;
     co_await ctx.sleep(5s);
   }
   const int inside = co_await ctx.run("enter", call, "inside", order.amount);
   co_await ctx.sleep(7s);
-  co_await mutex.release(slot, {.holder = ctx.id(), .now = ctx.now()});
+  const LockCall lock_call{.holder = ctx.id(), .now = ctx.now()};
+  co_await mutex.release(slot, lock_call);
   co_return inside;
 }
 
@@ -475,7 +480,8 @@ TEST_F(FlowEngine, StopsAWorkflowThatDoesNotFitItsLogAndGoesOnWithAFixedProgram)
   static bool broken = false;
   broken = false;
   engine.define("ship", [](Context& ctx) -> Flow<std::string> {
-    co_return co_await (broken ? other_version(ctx) : first_version(ctx));
+    if (broken) co_return co_await other_version(ctx);
+    co_return co_await first_version(ctx);
   });
   const test::Run run = engine.start({.id = "x"}, "ship");
   engine.crash();
@@ -563,7 +569,8 @@ TEST_F(FlowEngine, RefusesBadStarts) {
 TEST_F(FlowEngine, EndsAtMostOnceStepsAsInterrupted) {
   engine.define("once", [](Context& ctx) -> Flow<std::string> {
     try {
-      co_await ctx.run({.name = "pay", .at_most_once = true}, call, "pay", 1);
+      const Step step{.name = "pay", .at_most_once = true};
+      co_await ctx.run(step, call, "pay", 1);
       co_return "paid";
     } catch (const StepFailed& failed) {
       co_return failed.info().type;

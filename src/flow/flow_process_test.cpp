@@ -1,19 +1,24 @@
-// Engines in processes of their own, on SQLite: killed at writes in turn, and killed and stopped
-// from outside.
+// Engines in processes of their own: killed at writes in turn, killed and stopped from outside, and
+// left without their server.
 //
-// TENURE_FLOW_EVERY: 1 tries every write of the workflow; by default every ninth.
+// TENURE_FLOW_EVERY: 1 tries every write of the workflow; by default every ninth, fewer on PostgreSQL,
+// where each death costs a lease, and none on etcd.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "space/stored/forwarding_store_test.hpp"
 #include "tenure/flow.hpp"
+#include "tests/kit/etcd.hpp"
 #include "tests/kit/postgres.hpp"
 #include "tests/kit/process.hpp"
 #include "tests/kit/scratch.hpp"
@@ -31,8 +36,8 @@ int flaky(StepContext& step) {
 
 Flow<int> everything(Context& ctx, int first) {
   int value = co_await ctx.run("a", next, first);
-  value += co_await ctx.run(
-      {.name = "flaky", .retry = {.max_attempts = 3, .base = 1ms, .cap = 2ms}}, flaky);
+  const Step step{.name = "flaky", .retry = {.max_attempts = 3, .base = 1ms, .cap = 2ms}};
+  value += co_await ctx.run(step, flaky);
   co_await ctx.sleep(2ms);
   const auto [left, right] = co_await ctx.all(
       [value](Context& c) -> Flow<int> { co_return co_await c.run("left", next, value); },
@@ -49,7 +54,8 @@ Flow<int> short_one(Context& ctx, int value) {
     value = co_await ctx.run("next", next, value);
     co_await ctx.sleep(1ms);
   }
-  co_return value;
+  const int ends = co_await ctx.state.execution<int>("ends").increment();
+  co_return ends == 1 ? value : -1;
 }
 
 void define(Engine& engine) {
@@ -83,13 +89,22 @@ class Dying final : public stored::ForwardingStore {
   const bool after_;
 };
 
+constexpr std::chrono::milliseconds lease{2000};  // etcd grants no shorter one.
+
 class FlowProcesses : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    if (GetParam() == "postgres") schema_ = std::make_unique<kit::Schema>();
+    if (GetParam() == "postgres") {
+      schema_ = std::make_unique<kit::Schema>();
+      prefix_ = schema_->url();
+    } else if (GetParam() == "etcd") {
+      if (!kit::Etcd::available()) GTEST_SKIP() << "etcd is not installed";
+      prefix_ = kit::Etcd::instance().url(kit::new_prefix());
+    }
   }
+  [[nodiscard]] bool is_server() const { return !prefix_.empty(); }
   [[nodiscard]] std::string url(int number = 0) const {
-    if (schema_ != nullptr) return schema_->url();
+    if (is_server()) return prefix_;
     return "sqlite:" + (directory_ / (std::to_string(number) + ".db")).string();
   }
   // A process that starts the workflow, if it is new, and waits for its end. Its exit status.
@@ -97,7 +112,8 @@ class FlowProcesses : public ::testing::TestWithParam<std::string> {
                                bool after) {
     kit::Process process{[=](const kit::Line& /*line*/) {
       std::shared_ptr<Store> inside = store(where);
-      Engine engine{write == 0 ? inside : std::make_shared<Dying>(inside, write, after)};
+      Engine engine{write == 0 ? inside : std::make_shared<Dying>(inside, write, after),
+                    {.lease = lease}};
       define(engine);
       engine.recover_all();
       tenure::Run run = engine.start({.id = id, .idempotency_key = id}, "everything", 1);
@@ -110,15 +126,54 @@ class FlowProcesses : public ::testing::TestWithParam<std::string> {
 
   kit::TemporaryDirectory directory_;
   std::unique_ptr<kit::Schema> schema_;
+  std::string prefix_;
+};
+
+// Obeys "start N" (workflows w0 to wN-1 that this process has not started), "wait N" and "end".
+void serve_engine(const std::string& where, const kit::Line& line) {
+  Engine engine{store(where), {.lease = lease}};
+  define(engine);
+  engine.recover_all();
+  line.say("ready");
+  for (std::optional<std::string> heard = line.hear(); heard; heard = line.hear()) {
+    const int count = std::stoi(heard->substr(heard->find(' ') + 1));
+    int wrong = 0;
+    for (int i = 0; i < count; ++i) {
+      const std::string id = "w" + std::to_string(i);
+      if (heard->starts_with("start")) {
+        engine.start({.id = id, .idempotency_key = id}, "short", i);
+      } else if (engine.run(id).result<int>() != i + 3) {
+        ++wrong;
+      }
+    }
+    line.say(std::to_string(wrong) + " wrong");
+  }
+}
+
+class Engines {
+ public:
+  Engines(const std::string& where, int count) {
+    for (int i = 0; i < count; ++i) {
+      processes_.push_back(std::make_unique<kit::Process>(
+          [where](const kit::Line& line) { serve_engine(where, line); }));
+      EXPECT_EQ(processes_.back()->hear(), "ready");
+    }
+  }
+  kit::Process& operator[](std::size_t index) { return *processes_.at(index); }
+
+ private:
+  std::vector<std::unique_ptr<kit::Process>> processes_;
 };
 
 TEST_P(FlowProcesses, GoOnAfterADeathAtAnyWrite) {
   const char* const every = std::getenv("TENURE_FLOW_EVERY");  // NOLINT(concurrency-mt-unsafe)
-  const int stride = every == nullptr ? 9 : std::atoi(every);  // NOLINT(cert-err34-c)
+  if (every == nullptr && GetParam() == "etcd") GTEST_SKIP() << "on etcd with TENURE_FLOW_EVERY";
+  const int few = is_server() ? 40 : 9;
+  const int stride = every == nullptr ? few : std::atoi(every);  // NOLINT(cert-err34-c)
   int number = 0;
   int deaths = 0;
   // The first writes take the partitions; then come those of the workflow.
-  for (int write = 1;; write += write < 66 ? 13 : stride) {
+  for (int write = is_server() ? 66 : 1;; write += write < 66 ? 13 : stride) {
     bool died = false;
     for (const bool after : {false, true}) {
       ++number;
@@ -133,52 +188,86 @@ TEST_P(FlowProcesses, GoOnAfterADeathAtAnyWrite) {
     }
     if (!died) break;
   }
-  EXPECT_GT(deaths, 4);
+  EXPECT_GT(deaths, is_server() ? 0 : 4);
 }
 
-// Some are killed, one is stopped and goes on later. On PostgreSQL a dead engine's partitions are
-// free when its lease is over.
+// On servers a dead engine's partitions are free when its lease is over.
 TEST_P(FlowProcesses, ShareTheWorkAndTakeItOver) {
-  constexpr int workflows = 40;
-  const std::string where = url();
-  const auto engine_process = [&where](const kit::Line& line) {
-    Engine engine{store(where)};
-    define(engine);
-    engine.recover_all();
-    line.say("ready");
-    for (std::optional<std::string> heard = line.hear(); heard; heard = line.hear()) {
-      if (*heard == "start") {
-        for (int i = 0; i < workflows; ++i) {
-          engine.start({.id = "w" + std::to_string(i)}, "short", i);
-        }
-        line.say("started");
-      } else if (*heard == "wait") {
-        int wrong = 0;
-        for (int i = 0; i < workflows; ++i) {
-          if (engine.run("w" + std::to_string(i)).result<int>() != i + 3) ++wrong;
-        }
-        line.say(std::to_string(wrong) + " wrong");
-      }
-    }
-  };
-  kit::Process first{engine_process};
-  ASSERT_EQ(first.hear(), "ready");
-  kit::Process second{engine_process};
-  ASSERT_EQ(second.hear(), "ready");
-  kit::Process third{engine_process};
-  ASSERT_EQ(third.hear(), "ready");
-  EXPECT_EQ(second.ask("start"), "started");
-  first.stop();
-  first.kill();  // The owner of all partitions, stopped and then killed.
-  second.stop();
-  second.go_on();
-  EXPECT_EQ(third.ask("wait"), "0 wrong");
-  EXPECT_EQ(second.ask("wait"), "0 wrong");
-  second.kill();
-  EXPECT_EQ(third.ask("wait"), "0 wrong");
+  Engines engine{url(), 3};
+  EXPECT_EQ(engine[1].ask("start 40"), "0 wrong");
+  engine[0].stop();
+  engine[0].kill();  // The owner of most partitions, stopped and then killed.
+  engine[1].stop();
+  engine[1].go_on();
+  EXPECT_EQ(engine[2].ask("wait 40"), "0 wrong");
+  EXPECT_EQ(engine[1].ask("wait 40"), "0 wrong");
+  engine[1].kill();
+  EXPECT_EQ(engine[2].ask("wait 40"), "0 wrong");
 }
 
-INSTANTIATE_TEST_SUITE_P(In, FlowProcesses, ::testing::Values("sqlite"),
+// On servers the others go on without it, and it goes on by itself when it may. On SQLite it is
+// alive, and keeps its work.
+TEST_P(FlowProcesses, OneOfThemIsStopped) {
+  Engines engine{url(), 2};
+  EXPECT_EQ(engine[0].ask("start 20"), "0 wrong");
+  EXPECT_EQ(engine[1].ask("start 40"), "0 wrong");
+  engine[0].stop();
+  if (is_server()) {
+    EXPECT_EQ(engine[1].ask("wait 40"), "0 wrong");
+  }
+  engine[0].go_on();
+  EXPECT_EQ(engine[0].ask("wait 40"), "0 wrong");
+  EXPECT_EQ(engine[1].ask("wait 40"), "0 wrong");
+  // The engine that was stopped runs workflows again.
+  EXPECT_EQ(engine[0].ask("start 60"), "0 wrong");
+  engine[1].kill();
+  EXPECT_EQ(engine[0].ask("wait 60"), "0 wrong");
+}
+
+TEST_P(FlowProcesses, FourOfThemLoseTwo) {
+  Engines engine{url(), 4};
+  EXPECT_EQ(engine[3].ask("start 50"), "0 wrong");
+  engine[0].kill();
+  EXPECT_EQ(engine[1].ask("start 100"), "0 wrong");
+  engine[2].stop();
+  engine[3].kill();
+  engine[2].go_on();
+  EXPECT_EQ(engine[1].ask("wait 100"), "0 wrong");
+  EXPECT_EQ(engine[2].ask("wait 100"), "0 wrong");
+}
+
+// The server ends, and comes back when the engine's lease is over: the engine opens another
+// session. Row W02 of docs/museum.md.
+TEST(FlowServer, W02_IsAwayForLongerThanTheLease) {
+  if (!kit::Postgres::available()) GTEST_SKIP() << "PostgreSQL is not installed";
+  kit::Postgres server;
+  Engines engine{server.url_of("away") + "&connect_timeout=4&tcp_user_timeout=2000", 1};
+  EXPECT_EQ(engine[0].ask("start 20"), "0 wrong");
+  server.kill(SIGINT);
+  std::this_thread::sleep_for(lease + 500ms);
+  server.restart();
+  EXPECT_EQ(engine[0].ask("wait 20"), "0 wrong");
+  EXPECT_EQ(engine[0].ask("start 40"), "0 wrong");
+  EXPECT_EQ(engine[0].ask("wait 40"), "0 wrong");
+}
+
+// During the recovery of what a dead engine left.
+TEST(FlowServer, W02_RestartsDuringRecovery) {
+  if (!kit::Postgres::available()) GTEST_SKIP() << "PostgreSQL is not installed";
+  kit::Postgres server;
+  const std::string url = server.url_of("restarts") + "&connect_timeout=4&tcp_user_timeout=2000";
+  {
+    Engines engine{url, 1};
+    EXPECT_EQ(engine[0].ask("start 60"), "0 wrong");
+    engine[0].kill();
+  }
+  Engines engine{url, 1};
+  server.kill(SIGINT);
+  server.restart();
+  EXPECT_EQ(engine[0].ask("wait 60"), "0 wrong");
+}
+
+INSTANTIATE_TEST_SUITE_P(In, FlowProcesses, ::testing::Values("sqlite", "postgres", "etcd"),
                          [](const auto& one) { return one.param; });
 
 }  // namespace

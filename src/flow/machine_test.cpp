@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
@@ -40,7 +41,8 @@ Flow<int> random_program(Context& ctx, std::uint64_t seed, int depth) {
       case 2: sum += (co_await ctx.wait_signal<int>(name, 5min)).value_or(3); break;
       case 3:
         try {
-          co_await ctx.run({.name = name, .retry = {.max_attempts = 2, .base = 1s}}, refuse, part);
+          const Step step{.name = name, .retry = {.max_attempts = 2, .base = 1s}};
+          co_await ctx.run(step, refuse, part);
         } catch (const StepFailed&) {
           sum += 7;
         }
@@ -78,6 +80,12 @@ struct Recorded {
   std::vector<LogEntry> log;
   std::string result;
 };
+
+// TENURE_FLOW_SEEDS: how many programs.
+std::uint64_t programs_or(std::uint64_t otherwise) {
+  const char* const text = std::getenv("TENURE_FLOW_SEEDS");  // NOLINT(concurrency-mt-unsafe)
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
 
 class FlowReplay : public ::testing::Test {
  protected:
@@ -123,7 +131,7 @@ class FlowReplay : public ::testing::Test {
 
 TEST_F(FlowReplay, OfALogThatIsCutOffAnywhere) {
   std::size_t entries = 0;
-  for (const Recorded& one : record(60)) {
+  for (const Recorded& one : record(programs_or(100))) {
     std::vector<LogEntry> log;
     for (const LogEntry& entry : one.log) {
       EXPECT_EQ(replay(one, log), "") << one.seed << " at " << log.size();
@@ -136,7 +144,7 @@ TEST_F(FlowReplay, OfALogThatIsCutOffAnywhere) {
 }
 
 TEST_F(FlowReplay, OfALogWithAChangedEntry) {
-  for (const Recorded& one : record(40)) {
+  for (const Recorded& one : record(programs_or(60))) {
     for (std::size_t i = 0; i < one.log.size(); ++i) {
       const auto mismatch = [&](const std::function<void(LogEntry&)>& change) {
         std::vector<LogEntry> log = one.log;

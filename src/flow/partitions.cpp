@@ -9,6 +9,11 @@
 #include "tenure/codec.hpp"
 
 namespace tenure::flow {
+namespace {
+
+constexpr std::chrono::milliseconds retry_pause{100};
+
+}  // namespace
 
 struct Partitions::Detached {
   // NOLINTNEXTLINE(readability-identifier-naming): the language's name.
@@ -34,15 +39,16 @@ Path Partitions::path(Partition partition) {
 
 void Partitions::begin(std::uint32_t count) {
   count_ = count;
-  space_.emplace(open(store_, session_));
+  const auto space = std::make_shared<const Space>(open(store_, session_));
   {
     const base::Mutex::Scoped lock{mutex_};
     slots_.resize(count);
+    space_ = space;
   }
   std::vector<Partition> busy;
   for (std::uint32_t p = 0; p < count; ++p) {
     const auto partition = static_cast<Partition>(p);
-    if (std::optional<Hold> hold = space_->try_lock(path(partition))) {
+    if (std::optional<Hold> hold = space->try_lock(path(partition))) {
       grant(partition, *std::move(hold));
     } else {
       busy.push_back(partition);
@@ -83,8 +89,8 @@ void Partitions::rebalance() {
     watch_bell(store_->apply(txn).revision);
     std::set<std::string> engines;
     std::map<Partition, std::vector<TicketInfo>> tickets;
-    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): after begin() it is there.
-    for (TicketInfo& info : space_->inspect(Path::of("tenure", "flow", "partition"))) {
+    std::vector<TicketInfo> infos = space()->inspect(Path::of("tenure", "flow", "partition"));
+    for (TicketInfo& info : infos) {
       engines.insert(info.session);
       const std::string text = info.ticket.claims.at(0).path.text();
       const std::string number = text.substr(text.rfind('/') + 1);
@@ -109,32 +115,82 @@ void Partitions::rebalance() {
   }
 }
 
-void Partitions::give_up(Partition partition) {
+Partitions::Slot Partitions::take_slot(Partition partition) {
   Slot slot;
-  {
-    const base::Mutex::Scoped lock{mutex_};
-    if (partition >= slots_.size()) return;
-    std::swap(slot, slots_[partition]);
-  }
+  const base::Mutex::Scoped lock{mutex_};
+  if (partition < slots_.size()) std::swap(slot, slots_[partition]);
+  return slot;
+}
+
+void Partitions::give_up(Partition partition) {
+  Slot slot = take_slot(partition);
+  if (!slot.reign) return;  // Lost meanwhile: that waits again.
   listener_.lost(partition);
   slot.on_lost.reset();
   slot.hold.release();
   wait_for(partition, shared_from_this());
 }
 
+std::shared_ptr<const Space> Partitions::space() const {
+  const base::Mutex::Scoped lock{mutex_};
+  return space_;
+}
+
+void Partitions::reopen(const std::shared_ptr<const Space>& lost) {
+  {
+    const base::Mutex::Scoped one_at_a_time{open_mutex_};
+    if (stop_.stop_requested() || space() != lost) return;
+    auto opened = std::make_shared<const Space>(open(store_, session_));
+    const base::Mutex::Scoped lock{mutex_};
+    space_.swap(opened);  // The old one goes with the last coroutine that uses it.
+  }
+  ring();
+}
+
+// `lost` is null where the space is as good as before.
+void Partitions::wait_again(Partition partition, const std::shared_ptr<const Space>& lost) {
+  listener_.post_after(retry_pause, [self = shared_from_this(), partition, lost] {
+    if (self->stop_.stop_requested()) return;
+    try {
+      if (lost) self->reopen(lost);
+    } catch (const std::exception&) {
+      self->wait_again(partition, lost);
+      return;
+    }
+    wait_for(partition, self);
+  });
+}
+
+// Never throws, and ends only with a grant, by stop(), or by waiting again later.
 Partitions::Detached Partitions::wait_for(Partition partition, std::shared_ptr<Partitions> self) {
+  std::shared_ptr<const Space> space;
   {
     const base::Mutex::Scoped lock{self->mutex_};
+    if (self->stop_.stop_requested()) co_return;  // stop() does not wait for this one.
     ++self->waiting_;
+    space = self->space_;
   }
+  bool granted = false;
+  bool is_lost = false;
   try {
     const Path wanted = path(partition);
-    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): stop() waits for this first.
-    std::optional<Hold> hold = co_await self->space_->async_lock(wanted, self->stop_.get_token());
-    if (hold) self->grant(partition, *std::move(hold));
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): see below.
-    // The session was lost, or the space closed: on_lost() of what we own tells the engine.
+    const std::stop_token stop = self->stop_.get_token();
+    std::optional<Hold> hold = co_await space->async_lock(wanted, stop);
+    if (hold) {
+      granted = true;
+      self->grant(partition, *std::move(hold));
+    }
+  } catch (const SessionLost&) {
+    is_lost = true;
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): it waits again, below.
   }
+  if (!granted && !self->stop_.stop_requested()) {
+    std::shared_ptr<const Space> lost;
+    if (is_lost) lost = space;
+    self->wait_again(partition, lost);
+  }
+  // This may be a thread of the space's, on which a space that was lost cannot end.
+  if (space != self->space()) self->listener_.post([gone = std::move(space)] {});
   const base::Mutex::Scoped lock{self->mutex_};
   --self->waiting_;
   self->changed_.notify_all();
@@ -145,8 +201,9 @@ void Partitions::grant(Partition partition, Hold hold) {
   reign->number = hold.token().value;
   try {
     reign->guards = hold.guard();
-  } catch (const std::exception&) {
-    return;  // Lost again already.
+  } catch (const std::exception&) {  // Lost again already.
+    wait_again(partition, space());
+    return;
   }
   const std::stop_token lost = hold.lost();
   {
@@ -165,15 +222,22 @@ void Partitions::grant(Partition partition, Hold hold) {
   listener_.taken(partition, reign);
 }
 
+// The hold is dropped, and another one asked for, on a thread that is not the space's own.
 // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): one caller, which names them.
 void Partitions::on_lost(Partition partition, std::uint64_t number) {
   {
     const base::Mutex::Scoped lock{mutex_};
+    if (partition >= slots_.size()) return;  // stop() has them.
     Slot& slot = slots_[partition];
     if (!slot.reign || slot.reign->number != number) return;
     slot.reign.reset();
   }
   listener_.lost(partition);
+  listener_.post([self = shared_from_this(), partition] {
+    if (self->stop_.stop_requested()) return;
+    static_cast<void>(self->take_slot(partition));
+    wait_for(partition, self);
+  });
 }
 
 ReignRef Partitions::owner(Partition partition) const {
@@ -193,7 +257,11 @@ void Partitions::stop() {
   }
   bell.reset();
   slots.clear();  // Outside the lock: a callback may be running.
-  space_.reset();
+  std::shared_ptr<const Space> space;
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    space.swap(space_);
+  }
 }
 
 }  // namespace tenure::flow

@@ -3,6 +3,10 @@
 //   waiting --- granted ---> owned --- session lost, evicted ---> waiting, after a pause
 //      '------- stop() -----'--'---- give_up() ---> waiting, at the end of the queue
 //
+// A session that is lost (the server was away, or this process was stopped, for longer than its
+// lease) ends its space. The next partition that wants to wait opens another one, as often as it
+// takes.
+//
 // An engine that has to wait rings a bell: a key that all engines watch. An engine that has more
 // than its share then gives up some of what others wait for.
 //
@@ -16,11 +20,11 @@
 // Thread safety: all calls; stop() once.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <stop_token>
 #include <vector>
 
@@ -45,7 +49,9 @@ class Partitions : public std::enable_shared_from_this<Partitions> {
   struct Listener {
     std::function<void(Partition, const ReignRef&)> taken;
     std::function<void(Partition)> lost;
-    std::function<void(std::function<void()>)> post;  // A job for the engine's threads.
+    // A job for the engine's threads, now or after a pause.
+    std::function<void(std::function<void()>)> post;
+    std::function<void(std::chrono::nanoseconds, std::function<void()>)> post_after;
   };
   Partitions(std::shared_ptr<Store> store, SessionOptions session, Listener listener);
   Partitions(const Partitions&) = delete;
@@ -57,9 +63,8 @@ class Partitions : public std::enable_shared_from_this<Partitions> {
   [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
   // Null: another engine's, or nobody's.
   [[nodiscard]] ReignRef owner(Partition partition) const;
-  // The space that the locks are in. After begin().
-  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): after begin() it is there.
-  [[nodiscard]] const Space& space() const { return *space_; }
+  // The space that the locks are in; another one after a session was lost. After begin().
+  [[nodiscard]] std::shared_ptr<const Space> space() const;
   // Claims nothing more, gives back what is owned, and waits for the space's threads.
   void stop();
 
@@ -78,14 +83,19 @@ class Partitions : public std::enable_shared_from_this<Partitions> {
   void watch_bell(Revision after);
   void rebalance();
   void give_up(Partition partition);
+  // The space is lost: open another one, unless somebody did. Throws StoreError.
+  void reopen(const std::shared_ptr<const Space>& lost);
+  void wait_again(Partition partition, const std::shared_ptr<const Space>& lost);
+  [[nodiscard]] Slot take_slot(Partition partition);
 
   const std::shared_ptr<Store> store_;
   const SessionOptions session_;
   const Listener listener_;
   std::uint32_t count_ = 0;
-  std::optional<Space> space_;
   std::stop_source stop_;
+  base::Mutex open_mutex_;  // One opens; before mutex_.
   mutable base::Mutex mutex_;
+  std::shared_ptr<const Space> space_ TENURE_GUARDED_BY(mutex_);
   std::condition_variable_any changed_;
   std::vector<Slot> slots_ TENURE_GUARDED_BY(mutex_);
   std::size_t waiting_ TENURE_GUARDED_BY(mutex_) = 0;  // Coroutines.

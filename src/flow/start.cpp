@@ -111,7 +111,8 @@ void Core::find_place(StartCall& call) {
       Txn txn;
       txn.reads.push_back(Range::prefix(call.places));
       std::set<std::uint32_t> taken;
-      for (const Entry& entry : store_->apply(txn).reads.front()) {
+      const Outcome outcome = store_->apply(txn);
+      for (const Entry& entry : outcome.reads.front()) {
         taken.insert(keys::place_of(entry.key));
       }
       admission_.refresh(call.places, taken);

@@ -127,7 +127,7 @@ class FlowPromise : public FlowPromiseBase {
   template <class... P>
   explicit FlowPromise(P&... parameters) noexcept : FlowPromiseBase(machine_of(parameters...)) {}
   [[nodiscard]] Flow<T> get_return_object() noexcept;
-  template <class V>
+  template <class V = T>
     requires(std::convertible_to<V, T>)
   void return_value(V&& value) {
     value_.emplace(std::forward<V>(value));
