@@ -30,7 +30,7 @@ Locker Locker::request_id(std::uint64_t id) const {
                         owner_, {.max_hold = {}, .label = {}, .anchor = {}, .request_id = id})};
 }
 
-// Both: the Locker may be gone when the wait is over, if its Space was destroyed meanwhile.
+// In both functions the Locker may be destroyed when the wait ends, if its Space was.
 
 Hold Locker::wait(const Request& request) const {
   detail::Backend* const backend = backend_.get();
@@ -74,7 +74,7 @@ std::optional<Hold> Locker::wait(const Request& request, detail::TimeLeft left,
         waiter.wait_for(rest);
       } else {
         take_back();
-        waiter.wait();  // If it was too late for that, it is being granted.
+        waiter.wait();  // If the cancellation came too late, the grant is on its way.
       }
     }
   }

@@ -9,7 +9,7 @@
 
 namespace tenure::stored {
 
-bool StoredSpace::attach(Row row, Token number, std::optional<Look::Found> found,
+bool StoredSpace::attach(Row row, Token number, std::optional<ConflictQuery::Found> found,
                          detail::Waiter& waiter) {
   const Stay stay{*this};
   check_open();

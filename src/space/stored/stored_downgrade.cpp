@@ -37,7 +37,7 @@ void StoredSpace::downgrade(detail::Grant& grant, std::span<const Claim> claims)
   check_open_for_hold();
   const RecordRef record = static_cast<Record*>(grant.ticket)->held;
   const Moving moving{*this, *record};
-  settle_downgrade(record);
+  resolve_downgrade(record);
   if (const auto fault = find_downgrade_fault(record->row.claims, claims)) throw BadRequest(*fault);
   while (!narrow(record, claims)) {
   }
@@ -77,7 +77,7 @@ bool StoredSpace::narrow(const RecordRef& record, std::span<const Claim> claims)
     }
     bool made = false;
     try {
-      made = settle_downgrade(record);
+      made = resolve_downgrade(record);
     } catch (...) {
       throw error;  // NOLINT(misc-throw-by-value-catch-by-reference): a copy of the first one.
     }
@@ -90,7 +90,7 @@ bool StoredSpace::narrow(const RecordRef& record, std::span<const Claim> claims)
 
 // Finds out whether a downgrade whose answer was lost was made. Where it was not, the entry is
 // written again: the guard of the downgrade fails then, should it still be on its way. True: made.
-bool StoredSpace::settle_downgrade(const RecordRef& record) {
+bool StoredSpace::resolve_downgrade(const RecordRef& record) {
   while (const std::optional<Row> narrowed = record->perhaps) {
     Txn read;
     read.reads.push_back(Range::key(row_key(narrowed->claims.front(), record->number)));

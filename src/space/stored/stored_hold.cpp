@@ -96,7 +96,7 @@ void StoredSpace::count_down(const RecordRef& record) noexcept {
 std::optional<Instant> StoredSpace::deadline(const detail::Grant& grant) {
   check_open_for_hold();
   const RecordRef record = static_cast<Record*>(grant.ticket)->held;
-  settle_downgrade(record);
+  resolve_downgrade(record);
   Txn read;
   read.reads.push_back(Range::key(record->first_key()));
   const Outcome outcome = store_->apply(read);
@@ -111,7 +111,7 @@ bool StoredSpace::renew(detail::Grant& grant) {
     const base::Mutex::Scoped lock{mutex_};
     return record->is_lost;
   };
-  settle_downgrade(record);
+  resolve_downgrade(record);
   for (;;) {
     if (is_lost()) return false;
     Txn read;
@@ -143,7 +143,7 @@ bool StoredSpace::renew(detail::Grant& grant) {
 std::vector<Guard> StoredSpace::guard(const detail::Grant& grant) {
   check_open_for_hold();
   const RecordRef record = static_cast<Record*>(grant.ticket)->held;
-  settle_downgrade(record);
+  resolve_downgrade(record);
   std::vector<Guard> guards;
   for (const Claim& claim : record->row.claims) {
     guards.push_back(Guard::present(row_key(claim, record->number)));

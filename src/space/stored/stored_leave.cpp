@@ -84,7 +84,7 @@ bool StoredSpace::release(const detail::Grant& grant) {
   const Stay stay{*this};
   leave();
   try {
-    settle_downgrade(record);
+    resolve_downgrade(record);
     return remove_held(record);
   } catch (...) {
     retry_later(removal(*record), record->row.anchored());

@@ -221,7 +221,7 @@ bool StoredSpace::wait_in_line(const RecordRef& record, View view) {
     if (!record->adopted && !record->row.owner.anonymous() && !view.found.free()) {
       refuse_deadlock(record->row, record->number);
     }
-    verdict = settle(record, std::move(view));
+    verdict = try_grant(record, std::move(view));
   } catch (...) {
     if (take(record) == nullptr) return false;
     give_up(record);
@@ -255,13 +255,13 @@ void StoredSpace::give_up(const RecordRef& record) noexcept {
 }
 
 // A failed try is invisible: it looks first, and appends only if nothing has come in between.
-StoredSpace::Try StoredSpace::try_append(Record& record, Look::Extent& extent) {
+StoredSpace::Try StoredSpace::try_append(Record& record, ConflictQuery::Extent& extent) {
   Txn txn;
   if (!tickets().agree_on_limits(record.row, txn)) return Try::again;
   Tickets::Append append{record.row, hints_, extent};
-  const Look& before = append.look();
+  const ConflictQuery& before = append.query();
   Tickets::Quiet now = tickets().read_all(before, max_operations - txn.guards.size() - 2);
-  const Look::Found& found = now.found;
+  const ConflictQuery::Found& found = now.found;
   hints_.learn(found.unseen);
   if (found.blocked()) {
     std::vector<WatchFor> unused;
@@ -272,7 +272,7 @@ StoredSpace::Try StoredSpace::try_append(Record& record, Look::Extent& extent) {
     return Try::taken;
   }
   if (!found.free()) {
-    if (found.own_only) extent = Look::Extent::all;
+    if (found.own_only) extent = ConflictQuery::Extent::all;
     return Try::again;
   }
   std::ranges::move(now.guards, std::back_inserter(txn.guards));
@@ -294,7 +294,7 @@ StoredSpace::Try StoredSpace::try_append(Record& record, Look::Extent& extent) {
 // True: appended.
 bool StoredSpace::try_append(Record& record) {
   record.row.since = store_->now();
-  Look::Extent extent = Look::Extent::few;
+  ConflictQuery::Extent extent = ConflictQuery::Extent::few;
   Try tried = Try::again;
   while (tried == Try::again) {
     if (!adopt_request(record)) {

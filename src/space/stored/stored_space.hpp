@@ -57,8 +57,8 @@
 #include "base/mutex.hpp"
 #include "base/thread_group.hpp"
 #include "space/owners.hpp"
+#include "space/stored/conflict_query.hpp"
 #include "space/stored/keys.hpp"
-#include "space/stored/look.hpp"
 #include "space/stored/request_threads.hpp"
 #include "space/stored/row.hpp"
 #include "space/stored/rows.hpp"
@@ -79,10 +79,10 @@ struct Record {
   // What a downgrade wrote, while nobody could read whether that was made.
   std::optional<Row> perhaps;
   detail::Waiter* waiter = nullptr;
-  bool only_try = false;             // It does not stand in line: granted at once, or not there.
-  std::shared_ptr<Record> held;      // Itself, while a Hold has it.
-  bool adopted = false;              // It was there before its wait, and stays when that ends;
-  std::optional<Look::Found> found;  // and what its append found, where that is known.
+  bool only_try = false;         // It does not stand in line: granted at once, or not there.
+  std::shared_ptr<Record> held;  // Itself, while a Hold has it.
+  bool adopted = false;          // It was there before its wait, and stays when that ends;
+  std::optional<ConflictQuery::Found> found;  // and what its append found, where that is known.
   // Guarded by the space's mutex:
   std::uint64_t round = 0;                      // Counts the times that it began to watch.
   std::vector<std::unique_ptr<Watch>> watches;  // Of the last round.
@@ -139,7 +139,8 @@ class StoredSpace final : public detail::Backend {
   // As request(), for a ticket that is there already. The wait does not look back first where the
   // caller knows what its append found, at the revision that is the ticket's number. A wait that is
   // cancelled, or ends with the space, leaves the ticket as it is.
-  bool attach(Row row, Token number, std::optional<Look::Found> found, detail::Waiter& waiter);
+  bool attach(Row row, Token number, std::optional<ConflictQuery::Found> found,
+              detail::Waiter& waiter);
   // The tickets of an owner and those that they wait for, as they were during the call. The rest of
   // the space is not read, so only `granted` and, of the owner's own, `blocked_by` and `position`
   // are those of the whole.
@@ -174,13 +175,13 @@ class StoredSpace final : public detail::Backend {
   // The ticket of an earlier request with the same id, if there is one.
   bool adopt_request(Record& record);
   bool wait_in_line(const RecordRef& record, View view);
-  bool clear_away_any(const Look::Found& found, std::span<const Claim> claims, Token number,
-                      std::vector<WatchFor>& otherwise);
+  bool clear_away_any(const ConflictQuery::Found& found, std::span<const Claim> claims,
+                      Token number, std::vector<WatchFor>& otherwise);
   void start_own_deadline(Record& record);
   bool guard_cycle(std::span<const Wait> cycle, const std::map<Token, Seen>& live, Txn& txn);
   // Removes the ticket, now or as soon as the store can be written, and leaves.
   enum class Try : std::uint8_t { appended, taken, again };
-  [[nodiscard]] Try try_append(Record& record, Look::Extent& extent);
+  [[nodiscard]] Try try_append(Record& record, ConflictQuery::Extent& extent);
   [[nodiscard]] bool try_append(Record& record);
   void give_up(const RecordRef& record) noexcept;
   // Of an append whose outcome is not known; if so, its number is known now.
@@ -189,10 +190,10 @@ class StoredSpace final : public detail::Backend {
   void remove_stray(const Row& row);
 
   // Waiting: stored_wait.cpp.
-  Verdict settle(const RecordRef& record) {
-    return settle(record, tickets().look_back(record->row, record->number));
+  Verdict try_grant(const RecordRef& record) {
+    return try_grant(record, tickets().look_back(record->row, record->number));
   }
-  Verdict settle(const RecordRef& record, View view);
+  Verdict try_grant(const RecordRef& record, View view);
   bool clear_away(const Entry& blocker, std::vector<WatchFor>& otherwise);
   bool clear_away_crowd(const Claim& claim, Token number, std::vector<WatchFor>& otherwise);
   [[nodiscard]] std::optional<Instant> deadline_of(Seen& ticket);
@@ -234,7 +235,7 @@ class StoredSpace final : public detail::Backend {
   void post(Txn txn, Store::Posted then) noexcept;
   class Moving;
   bool narrow(const RecordRef& record, std::span<const Claim> claims);
-  bool settle_downgrade(const RecordRef& record);
+  bool resolve_downgrade(const RecordRef& record);
   // What a lost session left, others remove: `anchored` is what they would not.
   void retry_later(Txn txn, bool anchored) noexcept;
   void start_retrying() noexcept;

@@ -22,7 +22,7 @@ constexpr std::chrono::nanoseconds slow_check = 1s;
 }  // namespace
 
 // NOLINTNEXTLINE(readability-function-cognitive-complexity): one case after the other.
-StoredSpace::Verdict StoredSpace::settle(const RecordRef& record, View view) {
+StoredSpace::Verdict StoredSpace::try_grant(const RecordRef& record, View view) {
   for (;; view = tickets().look_back(record->row, record->number)) {
     if (!view.anchored) return Verdict::anchor_lost;
     if (!record->row.anchored() && session_->lost().stop_requested()) return Verdict::anchor_lost;
@@ -49,7 +49,7 @@ StoredSpace::Verdict StoredSpace::settle(const RecordRef& record, View view) {
   }
 }
 
-bool StoredSpace::clear_away_any(const Look::Found& found, std::span<const Claim> claims,
+bool StoredSpace::clear_away_any(const ConflictQuery::Found& found, std::span<const Claim> claims,
                                  Token number, std::vector<WatchFor>& otherwise) {
   bool cleared = false;
   for (const Entry& blocker : found.blockers) {
@@ -184,7 +184,7 @@ void StoredSpace::on_notice(std::uint64_t number) noexcept {
   const InStore in_store;
   const Stay stay{*this};
   try {
-    switch (settle(record)) {
+    switch (try_grant(record)) {
       case Verdict::waiting: break;
       case Verdict::granted: end_wait(record, detail::WaitOutcome::granted); break;
       case Verdict::gone: end_wait(record, detail::WaitOutcome::evicted); break;
