@@ -1,10 +1,10 @@
-// How a hold gives a part of its claims back, and what becomes of that when the answer gets lost.
+// How a hold gives a part of its claims back, and what becomes of a downgrade whose answer is lost.
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "space/stored/stored_space.hpp"
+#include "space/stored/holds.hpp"
 #include "tenure/error.hpp"
 #include "tenure/rule.hpp"
 
@@ -15,64 +15,61 @@ namespace {
 
 }  // namespace
 
-// Between the commit that moves a ticket's entry and the record that knows of it, who looks for the
-// entry at its old key must not take the hold for lost.
-class StoredSpace::Moving {
+// A downgrade commits before the record knows its new key. A notice that finds nothing at the old
+// key in between must not take the hold for lost.
+class Holds::Moving {
  public:
-  Moving(StoredSpace& space, Record& record) : space_(space), record_(record) { set(true); }
+  explicit Moving(Record& record) : record_(record) { set(true); }
   Moving(const Moving&) = delete;
   Moving& operator=(const Moving&) = delete;
   ~Moving() { set(false); }
 
  private:
   void set(bool moving) {
-    const base::Mutex::Scoped lock{space_.mutex_};
+    const base::Mutex::Scoped lock{record_.mutex};
     record_.moving = moving;
   }
-  StoredSpace& space_;
   Record& record_;
 };
 
-void StoredSpace::downgrade(detail::Grant& grant, std::span<const Claim> claims) {
-  check_open_for_hold();
-  const RecordRef record = static_cast<Record*>(grant.ticket)->held;
-  const Moving moving{*this, *record};
+void Holds::downgrade(const detail::Grant& grant, std::span<const Claim> claims) {
+  const RecordRef record = record_of(grant);
+  const Moving moving{*record};
   resolve_downgrade(record);
   if (const auto fault = find_downgrade_fault(record->row.claims, claims)) throw BadRequest(*fault);
   while (!narrow(record, claims)) {
   }
 }
 
-// False: others changed something meanwhile, and it has to be tried again.
-bool StoredSpace::narrow(const RecordRef& record, std::span<const Claim> claims) {
+// False: another process changed the row meanwhile; try again.
+bool Holds::narrow(const RecordRef& record, std::span<const Claim> claims) {
   Txn txn;
-  if (!tickets().agree_on_limits(record->row, claims, record->number, txn)) return false;
-  const std::string old_key = record->first_key();
+  if (!tickets_.agree_on_limits(record->row, claims, record->number, txn)) return false;
   Txn read;
-  read.reads.push_back(Range::key(old_key));
-  const Outcome own = store_->apply(read);
+  read.reads.push_back(Range::key(record->first_key()));
+  const Outcome own = store_.apply(read);
   if (own.reads.front().empty()) throw_lost();
   const Entry& entry = own.reads.front().front();
   const Seen seen{
       .entry = entry, .row = parse_row(entry).row.value_or(record->row), .number = record->number};
   saw_row(record, seen.row, entry.changed);
   if (is_over(*record)) {
-    tickets().remove(seen);
+    tickets_.remove(seen);
     throw_lost();
   }
   if (seen.row.evicted) throw_lost();
   const Row row = Tickets::add_downgrade(seen, claims, txn);
   try {
-    if (const Outcome outcome = store_->apply(txn); outcome.committed) {
-      const base::Mutex::Scoped lock{mutex_};
-      record->row = row;
+    if (const Outcome outcome = store_.apply(txn); outcome.committed) {
+      const base::Mutex::Scoped lock{record->mutex};
+      record->narrow_to(row);
       record->seen_at = std::max(record->seen_at, outcome.revision);
       return true;
     }
   } catch (const StoreError& error) {
     if (!error.unknown()) throw;
     {
-      const base::Mutex::Scoped lock{mutex_};
+      const base::Mutex::Scoped lock{record->mutex};
       record->perhaps = row;
     }
     bool made = false;
@@ -84,18 +81,22 @@ bool StoredSpace::narrow(const RecordRef& record, std::span<const Claim> claims)
     if (made) return true;
     throw StoreError(std::string{"the downgrade was not made: "} + error.what());
   }
-  tickets().explain_refusal(record->row, claims, record->number);
+  tickets_.explain_refusal(record->row, claims, record->number);
   return false;
 }
 
-// Finds out whether a downgrade whose answer was lost was made. Where it was not, the entry is
-// written again: the guard of the downgrade fails then, should it still be on its way. True: made.
-bool StoredSpace::resolve_downgrade(const RecordRef& record) {
-  while (const std::optional<Row> narrowed = record->perhaps) {
+// Finds out whether a downgrade whose answer was lost was made. If it was not, its entry is written
+// again, so that the guard of the downgrade fails if it is still on its way. True: it was made.
+bool Holds::resolve_downgrade(const RecordRef& record) {
+  const auto perhaps = [&record] {
+    const base::Mutex::Scoped lock{record->mutex};
+    return record->perhaps;
+  };
+  while (const std::optional<Row> narrowed = perhaps()) {
     Txn read;
     read.reads.push_back(Range::key(row_key(narrowed->claims.front(), record->number)));
     read.reads.push_back(Range::key(record->first_key()));
-    const Outcome outcome = store_->apply(read);
+    const Outcome outcome = store_.apply(read);
     const auto row_in = [](const std::vector<Entry>& found) {
       return found.empty() ? std::nullopt : parse_row(found.front()).row;
     };
@@ -106,10 +107,10 @@ bool StoredSpace::resolve_downgrade(const RecordRef& record) {
       Txn again;
       again.guards.push_back(Guard::unchanged(entry.key, entry.changed));
       again.writes.push_back(Write::put(entry.key, entry.value));
-      if (!store_->apply(again).committed) continue;
+      if (!store_.apply(again).committed) continue;
     }
-    const base::Mutex::Scoped lock{mutex_};
-    if (made) record->row = *narrowed;
+    const base::Mutex::Scoped lock{record->mutex};
+    if (made) record->narrow_to(*narrowed);
     record->perhaps.reset();
     return made;
   }
