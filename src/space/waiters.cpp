@@ -22,6 +22,10 @@ void Backend::throw_not_anchored() {
       "space.anchored(key)");
 }
 
+void Backend::throw_no_store() {
+  throw BadRequest("a local space has no store for guards and writes: open a space over a store");
+}
+
 void throw_outcome(const Waiter& waiter, WaitOutcome outcome) {
   switch (outcome) {
     case WaitOutcome::granted:

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "space/stored/holds.hpp"
+#include "space/stored/txn_part.hpp"
 #include "tenure/error.hpp"
 #include "tenure/rule.hpp"
 
@@ -15,34 +16,18 @@ namespace {
 
 }  // namespace
 
-// A downgrade commits before the record knows its new key. A notice that finds nothing at the old
-// key in between must not take the hold for lost.
-class Holds::Moving {
- public:
-  explicit Moving(Record& record) : record_(record) { set(true); }
-  Moving(const Moving&) = delete;
-  Moving& operator=(const Moving&) = delete;
-  ~Moving() { set(false); }
-
- private:
-  void set(bool moving) {
-    const base::Mutex::Scoped lock{record_.mutex};
-    record_.moving = moving;
-  }
-  Record& record_;
-};
-
-void Holds::downgrade(const detail::Grant& grant, std::span<const Claim> claims) {
+void Holds::downgrade(const detail::Grant& grant, std::span<const Claim> claims,
+                      const TxnPart* part) {
   const RecordRef record = record_of(grant);
   const Moving moving{*record};
   resolve_downgrade(record);
   if (const auto fault = find_downgrade_fault(record->row.claims, claims)) throw BadRequest(*fault);
-  while (!narrow(record, claims)) {
+  while (!narrow(record, claims, part)) {
   }
 }
 
 // False: another process changed the row meanwhile; try again.
-bool Holds::narrow(const RecordRef& record, std::span<const Claim> claims) {
+bool Holds::narrow(const RecordRef& record, std::span<const Claim> claims, const TxnPart* part) {
   Txn txn;
   if (!tickets_.agree_on_limits(record->row, claims, record->number, txn)) return false;
   Txn read;
@@ -59,6 +44,7 @@ bool Holds::narrow(const RecordRef& record, std::span<const Claim> claims) {
   }
   if (seen.row.evicted) throw_lost();
   const Row row = Tickets::add_downgrade(seen, claims, txn);
+  if (part != nullptr) add_part(*part, txn);
   try {
     if (const Outcome outcome = store_.apply(txn); outcome.committed) {
       const base::Mutex::Scoped lock{record->mutex};
@@ -82,6 +68,7 @@ bool Holds::narrow(const RecordRef& record, std::span<const Claim> claims) {
     throw StoreError(std::string{"the downgrade was not made: "} + error.what());
   }
   tickets_.explain_refusal(record->row, claims, record->number);
+  if (part != nullptr) refuse_failed_guards(store_, *part);
   return false;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "space/stored/txn_part.hpp"
 #include "tenure/error.hpp"
 
 namespace tenure::stored {
@@ -71,6 +72,44 @@ bool Holds::release(const detail::Grant& grant) {
   } catch (...) {
     retry_removal(*record);
     throw;
+  }
+}
+
+// Nothing is taken back before the commit: whatever is thrown leaves the hold as it was.
+bool Holds::release_with(const detail::Grant& grant, const TxnPart& part) {
+  const Lifetime::Departure departure{life_};
+  const Lifetime::Stay stay{life_};
+  const RecordRef record = record_of(grant);
+  bool held = false;
+  {
+    const Moving moving{*record};
+    resolve_downgrade(record);
+    held = remove_with(record, part);
+  }
+  static_cast<void>(take_back(grant));
+  life_.leave();
+  return held;
+}
+
+// True: removed, with the part's writes. False: the hold was lost, and is removed without them.
+bool Holds::remove_with(const RecordRef& record, const TxnPart& part) {
+  Txn own = removal_as_seen(*record);
+  for (;;) {
+    if (is_over_or_evicted(*record)) {
+      store_.apply(removal(*record));
+      return false;
+    }
+    Txn txn = own;
+    add_part(part, txn);
+    if (store_.apply(txn).committed) return true;
+    Txn read;
+    read.reads.push_back(Range::key(record->first_key()));
+    const Outcome outcome = store_.apply(read);
+    if (outcome.reads.front().empty()) return false;
+    const Entry& entry = outcome.reads.front().front();
+    saw_row(record, parse_row(entry).row.value_or(record->row), entry.changed);
+    refuse_failed_guards(store_, part);
+    own.guards = {Guard::unchanged(entry.key, entry.changed)};
   }
 }
 

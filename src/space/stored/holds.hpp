@@ -51,7 +51,9 @@ class Holds {
   void drop(const detail::Grant& grant) noexcept;
   void release_then(const detail::Grant& grant, Released done) noexcept;
   void detach(const detail::Grant& grant);
-  void downgrade(const detail::Grant& grant, std::span<const Claim> claims);
+  // `part`: the caller's guards and writes, or null.
+  void downgrade(const detail::Grant& grant, std::span<const Claim> claims, const TxnPart* part);
+  bool release_with(const detail::Grant& grant, const TxnPart& part);
   bool renew(const detail::Grant& grant);
   [[nodiscard]] std::optional<Instant> deadline(const detail::Grant& grant);
   [[nodiscard]] std::vector<Guard> guard(const detail::Grant& grant);
@@ -65,7 +67,22 @@ class Holds {
   void join() noexcept;
 
  private:
-  class Moving;
+  // While one exists, a notice that finds no entry does not take the hold for lost: a downgrade
+  // moves the entry, or a release removes it, before the record says so.
+  class Moving {
+   public:
+    explicit Moving(Record& record) : record_(record) { set(true); }
+    Moving(const Moving&) = delete;
+    Moving& operator=(const Moving&) = delete;
+    ~Moving() { set(false); }
+
+   private:
+    void set(bool moving) {
+      const base::Mutex::Scoped lock{record_.mutex};
+      record_.moving = moving;
+    }
+    Record& record_;
+  };
 
   [[nodiscard]] static const RecordRef& record_of(const detail::Grant& grant) noexcept {
     return static_cast<Record*>(grant.ticket)->held;
@@ -76,6 +93,7 @@ class Holds {
   // removal(), guarded on a row that no other process has written since it was last read here.
   [[nodiscard]] static Txn removal_as_seen(const Record& record);
   bool remove_held(const RecordRef& record);
+  bool remove_with(const RecordRef& record, const TxnPart& part);
   void remove_changed(const RecordRef& record, const Released& done) noexcept;
   bool saw_rows(const RecordRef& record, const Outcome& own);
   void post_removal(const Record& record) noexcept;
@@ -83,7 +101,7 @@ class Holds {
   void retry_removal(const Record& record) noexcept;
 
   // Less than before: hold_downgrade.cpp.
-  bool narrow(const RecordRef& record, std::span<const Claim> claims);
+  bool narrow(const RecordRef& record, std::span<const Claim> claims, const TxnPart* part);
   bool resolve_downgrade(const RecordRef& record);
 
   // Deadlines and lost(): hold_fate.cpp.

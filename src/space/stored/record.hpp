@@ -36,7 +36,8 @@ using Watches = std::vector<std::unique_ptr<Watch>>;
 struct Record {
   Row row;  // As it was appended or downgraded.
   Token number;
-  Revision written;  // The revision that wrote row.deadline.
+  Revision written;                     // The revision that wrote row.deadline.
+  std::shared_ptr<const TxnPart> part;  // The caller's, for the transaction of the append.
   detail::Waiter* waiter = nullptr;
   bool only_try = false;  // Not queued: granted at once, or not appended.
   bool adopted = false;   // It was appended before its wait, and stays when the wait ends.

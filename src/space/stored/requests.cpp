@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "space/owners.hpp"
+#include "space/stored/txn_part.hpp"
 #include "tenure/error.hpp"
 #include "tenure/rule.hpp"
 
@@ -44,6 +45,7 @@ RecordRef Requests::new_record(const detail::Ask& ask) {
     record->row.max_hold = ask.owner->terms.max_hold;
     record->row.anchor = ask.owner->terms.anchor;
     record->row.id = ask.owner->terms.request_id;
+    record->part = ask.owner->terms.part;
   }
   return record;
 }
@@ -64,6 +66,7 @@ Tickets::View Requests::append(Record& record) {
   for (;;) {
     Txn txn;
     if (!tickets_.agree_on_limits(record.row, txn)) continue;
+    if (record.part != nullptr) add_part(*record.part, txn);
     Tickets::Append append{record.row, hints_};
     append.add_to(txn);
     try {
@@ -79,8 +82,13 @@ Tickets::View Requests::append(Record& record) {
       return look_at_own(record);
     }
     if (adopt_request(record)) return look_at_own(record);
-    tickets_.explain_refusal(record.row);
+    explain_refusal(record);
   }
+}
+
+void Requests::explain_refusal(const Record& record) const {
+  tickets_.explain_refusal(record.row);
+  if (record.part != nullptr) refuse_failed_guards(store_, *record.part);
 }
 
 bool Requests::was_appended(Record& record) noexcept {
@@ -127,6 +135,7 @@ bool Requests::adopt_request(Record& record) {
 Requests::Try Requests::try_append(Record& record, ConflictQuery::Extent& extent) {
   Txn txn;
   if (!tickets_.agree_on_limits(record.row, txn)) return Try::again;
+  if (record.part != nullptr) add_part(*record.part, txn);
   Tickets::Append append{record.row, hints_, extent};
   Tickets::Quiet now = tickets_.read_all(append.query(), max_operations - txn.guards.size() - 2);
   const ConflictQuery::Found& found = now.found;
@@ -155,7 +164,7 @@ Requests::Try Requests::try_append(Record& record, ConflictQuery::Extent& extent
     if (!error.unknown() || !was_appended(record)) throw;
     return Try::appended;  // Its guards held, so nothing was added in between.
   }
-  tickets_.explain_refusal(record.row);
+  explain_refusal(record);
   return Try::again;
 }
 

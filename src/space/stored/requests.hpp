@@ -6,6 +6,8 @@
 //               invisible
 //   adopted     another process, or a transaction of the caller, appended the ticket
 //
+// The transaction of an append or a try contains the caller's part (Locker::with_txn), if any.
+//
 // An append whose answer was lost is read back. If that fails too, its ticket is removed as soon as
 // the store can be read (Retries).
 //
@@ -48,6 +50,8 @@ class Requests {
   enum class Try : std::uint8_t { appended, taken, again };
   [[nodiscard]] Tickets::View append(Record& record);
   [[nodiscard]] Try try_append(Record& record, ConflictQuery::Extent& extent);
+  // Throws if it finds why the append was not committed; otherwise the append is tried again.
+  void explain_refusal(const Record& record) const;
   // The ticket of an earlier request with the same id, if there is one.
   bool adopt_request(Record& record);
   // After an append whose outcome is unknown. True: it was made, and its number is known now.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "space/stored/endings.hpp"
+#include "space/stored/txn_part.hpp"
 #include "tenure/error.hpp"
 
 namespace tenure::stored {
@@ -17,7 +18,9 @@ void check_anchor(std::string_view key) {
     throw BadRequest("the anchor key has " + std::to_string(key.size()) + " bytes: use at most " +
                      std::to_string(max_anchor));
   }
-  if (!key.empty() && key.front() <= reserved::request_ids.front()) {
+  // As unsigned: the first byte may be one of a character that is not ASCII.
+  const auto byte = [](char value) { return static_cast<unsigned char>(value); };
+  if (!key.empty() && byte(key.front()) <= byte(reserved::owner_tickets.front())) {
     throw BadRequest("the anchor key '" + Path::of(key).text() +
                      "' is one that Tenure keeps tickets and sessions at: use a key of your own");
   }
@@ -125,6 +128,10 @@ detail::OwnerRef StoredSpace::on_terms(const detail::OwnerRef& owner, const deta
   if (terms.max_hold.count() != 0) state->terms.max_hold = terms.max_hold;
   if (!terms.label.empty()) state->terms.label = terms.label;
   if (!terms.anchor.empty()) state->terms.anchor = terms.anchor;
+  if (terms.part != nullptr) {
+    check_part(*terms.part);
+    state->terms.part = terms.part;
+  }
   if (terms.request_id.has_value()) {
     state->terms.request_id = terms.request_id;
     if (state->terms.anchor.empty()) {
@@ -156,7 +163,20 @@ void StoredSpace::release_then(const detail::Grant& grant, Released done) noexce
 
 void StoredSpace::downgrade(detail::Grant& grant, std::span<const Claim> claims) {
   life_.check_process();
-  holds_.downgrade(grant, claims);
+  holds_.downgrade(grant, claims, nullptr);
+}
+
+bool StoredSpace::release_with(const detail::Grant& grant, const TxnPart& part) {
+  life_.check_process();
+  check_part(part);
+  return holds_.release_with(grant, part);
+}
+
+void StoredSpace::downgrade_with(detail::Grant& grant, std::span<const Claim> claims,
+                                 const TxnPart& part) {
+  life_.check_process();
+  check_part(part);
+  holds_.downgrade(grant, claims, &part);
 }
 
 bool StoredSpace::renew(detail::Grant& grant) {

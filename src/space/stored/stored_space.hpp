@@ -70,6 +70,9 @@ class StoredSpace final : public detail::Backend {
   void drop(const detail::Grant& grant) noexcept override;
   void release_then(const detail::Grant& grant, Released done) noexcept override;
   void downgrade(detail::Grant& grant, std::span<const Claim> claims) override;
+  bool release_with(const detail::Grant& grant, const TxnPart& part) override;
+  void downgrade_with(detail::Grant& grant, std::span<const Claim> claims,
+                      const TxnPart& part) override;
   bool renew(detail::Grant& grant) override;
   [[nodiscard]] std::optional<Instant> deadline(const detail::Grant& grant) override;
   [[nodiscard]] std::vector<Guard> guard(const detail::Grant& grant) override;
