@@ -83,21 +83,22 @@ class SignalStop {
 };
 
 struct Target {
-  git::Place place;
+  git::Destination destination;
   git::Options options;
 };
 
 Target target_of(const GitOptions& options) {
-  Target out{.place = {.remote = options.remote, .branch = options.branch, .working_copy = {}},
-             .options = {}};
+  Target out{
+      .destination = {.remote = options.remote, .branch = options.branch, .working_copy = {}},
+      .options = {}};
   if (options.remote.empty() || options.branch.empty()) {
     const git::Upstream here = git::find_upstream(std::filesystem::current_path(), options.branch);
     if (options.remote.empty()) {
-      out.place.remote = here.remote;
+      out.destination.remote = here.remote;
       out.options.push_remote = here.push_remote;
       out.options.local_repository = here.repository;
     }
-    if (options.branch.empty()) out.place.branch = here.branch;
+    if (options.branch.empty()) out.destination.branch = here.branch;
   }
   const std::string& command = options.command.front();
   // Arguments may be secret, and the message is pushed.
@@ -132,10 +133,10 @@ class GitRun {
       : options_(options),
         in_(in),
         ground_(ground),
-        place_(target.place),
-        path_(git::lock_path_of(target.place)),
-        runner_(std::move(target.place), std::move(target.options), std::move(ground.programs),
-                in.space.descriptor()) {}
+        destination_(target.destination),
+        path_(git::lock_path_of(target.destination)),
+        runner_(std::move(target.destination), std::move(target.options),
+                std::move(ground.programs), in.space.descriptor()) {}
 
   int run(const Owner& owner) {
     RunOptions wait;
@@ -178,7 +179,7 @@ class GitRun {
       fmt::print(stderr, "tenure: no changes: pushed nothing\n");
     } else {
       fmt::print(stderr, "tenure: pushed {} to branch '{}'\n", outcome.commit.substr(0, 12),
-                 printable(place_.branch));
+                 printable(destination_.branch));
     }
     return exit_ok;
   }
@@ -206,7 +207,7 @@ class GitRun {
   const GitOptions& options_;
   const OpenSpace& in_;
   Ground& ground_;
-  git::Place place_;
+  git::Destination destination_;
   Path path_;
   git::TransactionRunner runner_;
   Hold hold_;

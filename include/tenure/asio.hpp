@@ -96,7 +96,7 @@ class AsioWait {
   AsioWait(const AsioWait&) = delete;
   AsioWait& operator=(const AsioWait&) = delete;
 
-  virtual bool withdraw() noexcept = 0;  // False: it is settled, or about to be.
+  virtual bool withdraw() noexcept = 0;  // False: it has ended, or is about to.
   virtual void discard() noexcept = 0;   // Destroys it and its handler.
 
  protected:
@@ -217,19 +217,19 @@ struct GrantedAtOnce {
 
 // A request that may have to wait.
 //
-//   settled_ | who may reach it                   | ends by
-//   ---------+------------------------------------+----------------------------------------------
-//   false    | the space, which calls done();     | one of done(), a successful cancel() and
-//            | the cancellation slot; shutdown()  | request() not queueing it, which settles it
-//   true     | the posted Settled; shutdown()     | running or destroying it: then it is gone
+//   finished_ | who may reach it                  | ends by
+//   ----------+-----------------------------------+----------------------------------------------
+//   false     | the space, which calls done();    | one of done(), a successful cancel() and a
+//             | the cancellation slot; shutdown() | request() that is granted or throws: finish()
+//   true      | the posted Completion; shutdown() | running or destroying it: then it is gone
 //
-// Why neither cancel() nor the slot can reach what is gone or another's: the operation is destroyed
-// and its grant made a Hold only in complete(), on the handler's executor, after the slot was
-// cleared there; signals are emitted on the same executor, so none is in progress and none follows.
-// shutdown() withdraws when no thread runs the executor's context, so complete() can't run either.
-// Until then the ticket is this operation's, or gone because the space closed or evicted it;
-// cancel() answers false to both, and the space's inside lives because the operation shares in
-// owning it.
+// Why neither cancel() nor the slot can reach an operation that is destroyed, or a ticket of
+// another operation: only complete() destroys the operation and makes its grant a Hold. It runs on
+// the handler's executor and clears the slot first. Signals are emitted on the same executor, so
+// none is in progress then, and none follows. shutdown() withdraws when no thread runs the
+// executor's context, so complete() can't run either. Until complete() the ticket belongs to this
+// operation, or is gone because the space closed or evicted it; cancel() returns false for both.
+// The backend lives that long because the operation shares its ownership.
 template <class Handler>
 class LockOperation final : public Waiter, public AsioWait {
  public:
@@ -245,15 +245,15 @@ class LockOperation final : public Waiter, public AsioWait {
     if (!self.prepare()) return;
     try {
       if (!backend->request({.claims = claims.get(), .owner = owner}, self)) return;
-      self.settle(End::granted);
+      self.finish(End::granted);
     } catch (...) {
       self.error = std::current_exception();
-      self.settle(End::failed);
+      self.finish(End::failed);
     }
   }
 
   bool withdraw() noexcept override {
-    return !settled_.load(std::memory_order_acquire) && detail::cancel(backend_.get(), *this);
+    return !finished_.load(std::memory_order_acquire) && detail::cancel(backend_.get(), *this);
   }
   void discard() noexcept override { (void)take(); }
 
@@ -281,16 +281,17 @@ class LockOperation final : public Waiter, public AsioWait {
   };
 
   // In the executor's queue.
-  class Settled {
+  class Completion {
    public:
     using allocator_type = HandlerAllocator<Handler>;
 
-    explicit Settled(LockOperation& operation) noexcept : operation_(&operation) {}
-    Settled(Settled&& other) noexcept : operation_(std::exchange(other.operation_, nullptr)) {}
-    Settled& operator=(Settled&&) = delete;
-    Settled(const Settled&) = delete;
-    Settled& operator=(const Settled&) = delete;
-    ~Settled() {
+    explicit Completion(LockOperation& operation) noexcept : operation_(&operation) {}
+    Completion(Completion&& other) noexcept
+        : operation_(std::exchange(other.operation_, nullptr)) {}
+    Completion& operator=(Completion&&) = delete;
+    Completion(const Completion&) = delete;
+    Completion& operator=(const Completion&) = delete;
+    ~Completion() {
       if (operation_ != nullptr) operation_->discard();
     }
     [[nodiscard]] allocator_type get_allocator() const noexcept {
@@ -340,27 +341,27 @@ class LockOperation final : public Waiter, public AsioWait {
   static void on_done(Waiter& waiter, WaitOutcome outcome) noexcept {
     auto& self = static_cast<LockOperation&>(waiter);
     switch (outcome) {
-      case WaitOutcome::granted: return self.settle(End::granted);
+      case WaitOutcome::granted: return self.finish(End::granted);
       case WaitOutcome::taken: std::unreachable();  // Of a try: this is none.
-      case WaitOutcome::closed: return self.settle(End::closed);
-      case WaitOutcome::evicted: return self.settle(End::evicted);
-      case WaitOutcome::lost: return self.settle(End::lost);
-      case WaitOutcome::failed: return self.settle(End::failed);
+      case WaitOutcome::closed: return self.finish(End::closed);
+      case WaitOutcome::evicted: return self.finish(End::evicted);
+      case WaitOutcome::lost: return self.finish(End::lost);
+      case WaitOutcome::failed: return self.finish(End::failed);
     }
   }
 
   void cancel() noexcept {
     const ResumeScope scope;  // Whoever is next is not resumed before this one is posted.
-    if (withdraw()) settle(End::cancelled);
+    if (withdraw()) finish(End::cancelled);
   }
 
   // No memory for the executor's queue ends the program: a grant must not be lost.
-  void settle(End end) noexcept {  // NOLINT(bugprone-exception-escape)
+  void finish(End end) noexcept {  // NOLINT(bugprone-exception-escape)
     end_ = end;
-    settled_.store(true, std::memory_order_release);
+    finished_.store(true, std::memory_order_release);
     AsioWaits* const waits = waits_;
     if (waits != nullptr && !waits->leave(*this)) return;
-    asio::post(work_.get_executor(), Settled{*this});
+    asio::post(work_.get_executor(), Completion{*this});
     if (waits != nullptr) waits->posted();
   }
 
@@ -408,7 +409,7 @@ class LockOperation final : public Waiter, public AsioWait {
   std::shared_ptr<Backend> backend_;
   asio::executor_work_guard<Executor> work_;
   AsioWaits* waits_;
-  std::atomic<bool> settled_ = false;
+  std::atomic<bool> finished_ = false;
   End end_ = End::none;
   Handler handler_;
 };

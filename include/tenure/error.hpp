@@ -55,6 +55,13 @@ class SessionLost : public Error {
   using Error::Error;
 };
 
+// A guard that the caller added to the call (TxnPart) does not hold. Nothing was changed: a request
+// left no ticket behind, and a hold is as before.
+class GuardFailed : public Error {
+ public:
+  using Error::Error;
+};
+
 // The key that keeps the request's ticket alive (Locker::anchored) is not in the store, or was
 // removed while the request waited.
 class AnchorLost : public Error {

@@ -63,7 +63,19 @@ class Hold {
     return backend != nullptr && backend->release(grant_);
   }
 
-  // The same with an Asio completion token, void(std::exception_ptr, bool); the hold is empty at
+  // The same in one transaction with the caller's guards and writes. True: the hold was given back
+  // and the writes were made. False: it was lost, and nothing was written. Throws GuardFailed where
+  // a guard of the part does not hold, and StoreError; the hold is then as before. After a
+  // StoreError that is unknown() both were done or neither; a second release() tells by its result
+  // whether the hold was still there. Throws BadRequest in local:.
+  bool release(const TxnPart& part) {
+    if (backend_ == nullptr) return false;
+    const bool held = backend_->release_with(grant_, part);
+    backend_ = nullptr;
+    return held;
+  }
+
+  // release() with an Asio completion token, void(std::exception_ptr, bool); the hold is empty at
   // once. Include <tenure/asio.hpp>, which defines it.
   template <class CompletionToken>
   auto async_release(CompletionToken&& token);
@@ -107,6 +119,14 @@ class Hold {
   void downgrade(std::initializer_list<Claim> claims) {
     downgrade(std::span{claims.begin(), claims.size()});
   }
+
+  // The same in one transaction with the caller's guards and writes. Throws GuardFailed where a
+  // guard of the part does not hold.
+  void downgrade(std::span<const Claim> claims, const TxnPart& part) {
+    if (backend_ == nullptr) throw BadRequest("downgrade() called on an empty Hold: lock first");
+    backend_->downgrade_with(grant_, claims, part);
+  }
+  void downgrade(const Claim& claim, const TxnPart& part) { downgrade(std::span{&claim, 1}, part); }
 
   // Stops when the space can no longer vouch for the hold, with a margin before the next one gets
   // in where there is a deadline. In a local space that is an eviction; callbacks run on the

@@ -22,8 +22,9 @@
 // All throw BadRequest for a request that can't be met by anybody, LimitMismatch where contenders
 // disagree on a limit, Deadlock when the owner would wait for itself, Closed when the space is
 // destroyed meanwhile, Evicted when an operator removed the waiting request, SessionLost when the
-// store has given this process up, AnchorLost when the key of an anchored request is not there, and
-// StoreError when the store can't be reached or written.
+// store has given this process up, AnchorLost when the key of an anchored request is not there,
+// GuardFailed when a guard of with_txn() does not hold, and StoreError when the store can't be
+// reached or written.
 //
 // Thread safety: const calls may run at once, on any threads.
 #pragma once
@@ -138,12 +139,7 @@ class Locker {
   //   than zero.
   //   label: for people who inspect the space: the command, the service.
   [[nodiscard]] Locker max_hold(std::chrono::nanoseconds time) const;
-  [[nodiscard]] Locker label(std::string text) const {
-    return {
-        backend_,
-        backend_->on_terms(
-            owner_, {.max_hold = {}, .label = std::move(text), .anchor = {}, .request_id = {}})};
-  }
+  [[nodiscard]] Locker label(std::string text) const;
   //   anchored: tickets live as long as `key` is in the store, not as long as this process's
   //   session: they outlive the process, and keep their place in the queue while nobody runs.
   //   Space::find() and a repeated request with the same id get them back. The key must be there
@@ -155,6 +151,12 @@ class Locker {
   //   request ended. Throws BadRequest where the id was used with other claims.
   [[nodiscard]] Locker anchored(std::string key) const;
   [[nodiscard]] Locker request_id(std::uint64_t id) const;
+  //   with_txn: the transaction that appends the ticket of a request checks these guards and makes
+  //   these writes as well. Throws GuardFailed where a guard does not hold. try_lock() appends only
+  //   what it grants, so it writes only if the lock was taken. The other calls may append a ticket
+  //   that has to wait: the writes are made then, and stay when the wait ends without a hold. A
+  //   repeated request that finds its ticket (request_id) writes nothing.
+  [[nodiscard]] Locker with_txn(TxnPart part) const;
 
   // A lockable object for std::unique_lock, std::shared_lock, std::scoped_lock; see mutex.hpp.
   [[nodiscard]] Mutex mutex(Claim claim) const;
@@ -177,6 +179,9 @@ class Locker {
     const std::span<const Claim> claims = request.claims();
     if (claims.size() != 1) return {};
     return backend_->request_free(claims.front(), owner_);
+  }
+  [[nodiscard]] Locker on_terms(const detail::Terms& terms) const {
+    return {backend_, backend_->on_terms(owner_, terms)};
   }
   [[nodiscard]] Hold wait(const Request& request) const;
   // Without a `left`, for ever.

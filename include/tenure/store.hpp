@@ -137,6 +137,15 @@ struct Txn {
   Durability durability = Durability::relaxed;
 };
 
+// What a caller adds to the transaction of a request, a release or a downgrade (Locker::with_txn,
+// Hold::release, Hold::downgrade): all of it happens in one atomic step, or nothing does.
+struct TxnPart {
+  std::vector<Guard> guards;  // At most max_part.
+  std::vector<Write> writes;  // At most max_part, of keys that Tenure does not use itself.
+  Durability durability = Durability::relaxed;
+  static constexpr std::size_t max_part = 32;
+};
+
 struct Outcome {
   bool committed = false;                 // Whether all guards held.
   Revision revision;                      // Of this apply; of the newest one if it wrote nothing.

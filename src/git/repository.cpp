@@ -30,11 +30,11 @@ class HeldHere {
 
 }  // namespace
 
-RepositoryState::RepositoryState(Place place, const Space& space, Options options,
+RepositoryState::RepositoryState(Destination destination, const Space& space, Options options,
                                  process::Guardian guardian)
-    : lock_path_(lock_path_of(place)),
+    : lock_path_(lock_path_of(destination)),
       locker_(space),
-      runner_(std::move(place), std::move(options), std::move(guardian), space.descriptor()) {
+      runner_(std::move(destination), std::move(options), std::move(guardian), space.descriptor()) {
   start_library();
 }
 
@@ -69,9 +69,9 @@ std::string RepositoryState::preview(const Transform& transform, const std::stop
 Repository::Repository(std::string remote, std::string branch, std::filesystem::path working_copy,
                        const Space& space, Options options)
     : Repository(std::make_unique<RepositoryState>(
-          Place{.remote = std::move(remote),
-                .branch = std::move(branch),
-                .working_copy = std::move(working_copy)},
+          Destination{.remote = std::move(remote),
+                      .branch = std::move(branch),
+                      .working_copy = std::move(working_copy)},
           space, std::move(options), process::Guardian::start({.grace = git_grace}))) {}
 
 Repository::Repository(std::unique_ptr<RepositoryState> state) noexcept

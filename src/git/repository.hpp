@@ -20,7 +20,8 @@ namespace tenure::git {
 class RepositoryState {
  public:
   // Throws BadRequest for a name that git does not accept.
-  RepositoryState(Place place, const Space& space, Options options, process::Guardian guardian);
+  RepositoryState(Destination destination, const Space& space, Options options,
+                  process::Guardian guardian);
 
   Outcome transaction(const Transform& transform, const std::stop_token& stop);
   Outcome checkpoint(const std::string& message, const std::stop_token& stop);

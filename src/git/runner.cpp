@@ -39,15 +39,17 @@ std::optional<fs::path> common_directory_of(const fs::path& repository) {
   return fs::canonical(git_repository_commondir(opened.get()));
 }
 
-Place checked(Place place) {
-  if (place.remote.empty() || place.remote.starts_with('-') || place.remote.contains('\0')) {
-    throw BadRequest("'" + place.remote + "' is not a remote: give a URL or a path");
+Destination checked(Destination destination) {
+  if (destination.remote.empty() || destination.remote.starts_with('-') ||
+      destination.remote.contains('\0')) {
+    throw BadRequest("'" + destination.remote + "' is not a remote: give a URL or a path");
   }
-  check_branch_name(place.branch);
-  if (!place.working_copy.empty()) {
-    place.working_copy = std::filesystem::absolute(place.working_copy).lexically_normal();
+  check_branch_name(destination.branch);
+  if (!destination.working_copy.empty()) {
+    destination.working_copy =
+        std::filesystem::absolute(destination.working_copy).lexically_normal();
   }
-  return place;
+  return destination;
 }
 
 Options checked(Options options) {
@@ -63,16 +65,16 @@ Options checked(Options options) {
 
 }  // namespace
 
-Path lock_path_of(const Place& place) {
-  const Place good = checked(place);
+Path lock_path_of(const Destination& destination) {
+  const Destination good = checked(destination);
   return Path::of("tenure.git", canonical_remote(good.remote), good.branch);
 }
 
-TransactionRunner::TransactionRunner(Place place, Options options, process::Guardian guardian,
-                                     int session)
-    : place_(checked(std::move(place))),
+TransactionRunner::TransactionRunner(Destination destination, Options options,
+                                     process::Guardian guardian, int session)
+    : destination_(checked(std::move(destination))),
       options_(checked(std::move(options))),
-      remote_(place_.remote, options_.push_remote, place_.branch),
+      remote_(destination_.remote, options_.push_remote, destination_.branch),
       session_(session),
       program_(std::move(guardian), options_.git_timeout),
       backoff_(options_.base, options_.cap) {}
@@ -85,7 +87,7 @@ Outcome TransactionRunner::transaction(const Hold& hold, const Transform& transf
 
 Outcome TransactionRunner::checkpoint(const Hold& hold, const std::string& message,
                                       const std::stop_token& stop) {
-  if (place_.working_copy.empty()) {
+  if (destination_.working_copy.empty()) {
     throw BadRequest("checkpoint() needs a working copy: name one when the repository is opened");
   }
   Call call{.hold = hold, .stop = stop, .message = message};
@@ -111,7 +113,7 @@ std::string TransactionRunner::preview(const Hold& hold, const Transform& transf
 Slot TransactionRunner::take_slot(const Call& call) {
   clone_if_missing(call.stop);
   const fs::path local =
-      options_.local_repository.empty() ? place_.working_copy : options_.local_repository;
+      options_.local_repository.empty() ? destination_.working_copy : options_.local_repository;
   SlotPlan plan{.directory = options_.directory.empty() ? default_slot_directory()
                                                         : fs::absolute(options_.directory),
                 .key = {},
@@ -129,12 +131,12 @@ Slot TransactionRunner::take_slot(const Call& call) {
 }
 
 void TransactionRunner::clone_if_missing(const std::stop_token& stop) {
-  const fs::path& copy = place_.working_copy;
+  const fs::path& copy = destination_.working_copy;
   std::error_code error;
   if (copy.empty() || (fs::exists(copy, error) && !fs::is_empty(copy, error))) return;
   program_.keep_open({});
-  program_.expect({.arguments = {"clone", "-q", "--single-branch", "--branch", place_.branch, "--",
-                                 remote_.remote(), copy.string()}},
+  program_.expect({.arguments = {"clone", "-q", "--single-branch", "--branch", destination_.branch,
+                                 "--", remote_.remote(), copy.string()}},
                   stop);
 }
 
@@ -176,14 +178,14 @@ void TransactionRunner::begin(Round& round) {
                        "': compare the two, then accept the new history "
                        "(--accept-rewrite, Options::accept_rewritten_history)");
   }
-  if (place_.working_copy.empty()) return;
+  if (destination_.working_copy.empty()) return;
   if (worktree.uses_filters(round.base)) {
     throw GitError(Problem::working_copy,
-                   "working copy '" + place_.working_copy.string() +
+                   "working copy '" + destination_.working_copy.string() +
                        "' cannot follow, because its files go through a filter such as git-lfs: " +
                        "open the repository without a working copy");
   }
-  round.copy.emplace(place_.working_copy, place_.branch);
+  round.copy.emplace(destination_.working_copy, destination_.branch);
   await_locks(*round.copy);
   round.copy->check_behind(worktree, round.base);
   round.had = round.copy->head_tree();

@@ -32,20 +32,21 @@
 
 namespace tenure::git {
 
-struct Place {
+struct Destination {
   std::string remote;
   std::string branch;
   std::filesystem::path working_copy;
 };
 
 // What is locked in the space. Throws BadRequest for a remote or branch that git does not accept.
-[[nodiscard]] Path lock_path_of(const Place& place);
+[[nodiscard]] Path lock_path_of(const Destination& destination);
 
 class TransactionRunner {
  public:
   // Commands keep `session` open, so that the hold outlives them; -1: nothing. Throws BadRequest
   // for names and options that make no sense.
-  TransactionRunner(Place place, Options options, process::Guardian guardian, int session);
+  TransactionRunner(Destination destination, Options options, process::Guardian guardian,
+                    int session);
 
   Outcome transaction(const Hold& hold, const Transform& transform, const std::stop_token& stop);
   Outcome checkpoint(const Hold& hold, const std::string& message, const std::stop_token& stop);
@@ -88,7 +89,7 @@ class TransactionRunner {
   void clone_if_missing(const std::stop_token& stop);
   [[nodiscard]] Round new_round(Call& call, const Slot& slot);
 
-  const Place place_;
+  const Destination destination_;
   const Options options_;
   const RemoteBranch remote_;
   const int session_;

@@ -1,6 +1,7 @@
 #include "tenure/locker.hpp"
 
 #include <chrono>
+#include <memory>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -14,23 +15,37 @@ Locker Locker::max_hold(std::chrono::nanoseconds time) const {
     throw BadRequest("max_hold must be greater than zero, but is " + std::to_string(time.count()) +
                      " ns: for no limit, do not call it");
   }
-  return {backend_, backend_->on_terms(
-                        owner_, {.max_hold = time, .label = {}, .anchor = {}, .request_id = {}})};
+  detail::Terms terms;
+  terms.max_hold = time;
+  return on_terms(terms);
+}
+
+Locker Locker::label(std::string text) const {
+  detail::Terms terms;
+  terms.label = std::move(text);
+  return on_terms(terms);
 }
 
 Locker Locker::anchored(std::string key) const {
   if (key.empty()) throw BadRequest("anchored() needs a key of the store, but the key is empty");
-  return {backend_,
-          backend_->on_terms(
-              owner_, {.max_hold = {}, .label = {}, .anchor = std::move(key), .request_id = {}})};
+  detail::Terms terms;
+  terms.anchor = std::move(key);
+  return on_terms(terms);
 }
 
 Locker Locker::request_id(std::uint64_t id) const {
-  return {backend_, backend_->on_terms(
-                        owner_, {.max_hold = {}, .label = {}, .anchor = {}, .request_id = id})};
+  detail::Terms terms;
+  terms.request_id = id;
+  return on_terms(terms);
 }
 
-// Both: the Locker may be gone when the wait is over, if its Space was destroyed meanwhile.
+Locker Locker::with_txn(TxnPart part) const {
+  detail::Terms terms;
+  terms.part = std::make_shared<const TxnPart>(std::move(part));
+  return on_terms(terms);
+}
+
+// In both functions the Locker may be destroyed when the wait ends, if its Space was.
 
 Hold Locker::wait(const Request& request) const {
   detail::Backend* const backend = backend_.get();
@@ -74,7 +89,7 @@ std::optional<Hold> Locker::wait(const Request& request, detail::TimeLeft left,
         waiter.wait_for(rest);
       } else {
         take_back();
-        waiter.wait();  // If it was too late for that, it is being granted.
+        waiter.wait();  // If the cancellation came too late, the grant is on its way.
       }
     }
   }

@@ -20,7 +20,7 @@ detail::OwnerRef Owners::get_below(detail::OwnerRef parent, const Path& id) {
     if (!base::forked_since(book->fork_generation)) {
       const std::scoped_lock inner{book->mutex};
       const auto found = book->states.find(state->owner.id);
-      // Another one may have been made since the last reference went.
+      // A new state may have been made since the last reference to this one was dropped.
       if (found != book->states.end() && found->second.expired()) book->states.erase(found);
     }
     delete state;

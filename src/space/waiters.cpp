@@ -1,4 +1,4 @@
-// How those who wait are told: threads that sleep, and coroutines that are due.
+// How waiters are notified: threads that sleep, and coroutines.
 #include <chrono>
 #include <ctime>
 #include <exception>
@@ -22,6 +22,10 @@ void Backend::throw_not_anchored() {
       "space.anchored(key)");
 }
 
+void Backend::throw_no_store() {
+  throw BadRequest("a local space has no store for guards and writes: open a space over a store");
+}
+
 void throw_outcome(const Waiter& waiter, WaitOutcome outcome) {
   switch (outcome) {
     case WaitOutcome::granted:
@@ -37,7 +41,7 @@ void throw_outcome(const Waiter& waiter, WaitOutcome outcome) {
 }
 
 void SyncWaiter::finish(Word word) noexcept {
-  // The waiter may be gone right after the store.
+  // The waiter may be destroyed right after the store to word_.
   std::atomic<std::uint32_t>* const address = &word_;
   word_.store(word, std::memory_order_release);
   base::futex_wake(address, 1);
@@ -64,7 +68,7 @@ void SyncWaiter::wait_for(std::chrono::nanoseconds time) noexcept {
 
 // ---- Coroutines ----
 
-// By value: the awaiter's own reference may be gone as soon as the request is queued.
+// By value: the awaiter and its reference may be destroyed as soon as the request is queued.
 // NOLINTNEXTLINE(performance-unnecessary-value-param)
 bool CoroutineWait::start(std::shared_ptr<CoroutineWait> self, const Ask& ask,
                           std::stop_token stop) {
@@ -136,7 +140,7 @@ void CoroutineWait::give_back() const noexcept {
 
 namespace {
 
-// Of this thread. `tail` is meaningful while `head` is set.
+// One per thread. `tail` is valid while `head` is set.
 struct ResumeQueue {
   CoroutineWait* head;
   CoroutineWait* tail;

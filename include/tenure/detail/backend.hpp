@@ -76,6 +76,7 @@ struct Terms {
   std::string label;
   std::string anchor;                       // The key that keeps its ticket alive; empty: none.
   std::optional<std::uint64_t> request_id;  // With an anchor only.
+  std::shared_ptr<const TxnPart> part;      // For the transaction of the append; null: none.
 };
 
 class Backend {
@@ -106,6 +107,13 @@ class Backend {
   using Released = std::function<void(std::exception_ptr error, bool held)>;
   virtual void release_then(const Grant& grant, Released done) noexcept = 0;
   virtual void downgrade(Grant& grant, std::span<const Claim> claims) = 0;
+  // Of spaces over a store: the same in one transaction with the caller's part. Both throw
+  // GuardFailed, and then change nothing. After any exception the grant is as before.
+  virtual bool release_with(const Grant& /*grant*/, const TxnPart& /*part*/) { throw_no_store(); }
+  virtual void downgrade_with(Grant& /*grant*/, std::span<const Claim> /*claims*/,
+                              const TxnPart& /*part*/) {
+    throw_no_store();
+  }
   [[nodiscard]] virtual std::stop_token lost(const Grant& grant) = 0;
   [[nodiscard]] virtual std::vector<TicketInfo> inspect(const Path& path) = 0;
   virtual bool evict(Token token, bool at_once) = 0;
@@ -139,6 +147,7 @@ class Backend {
 
  private:
   [[noreturn]] static void throw_not_anchored();
+  [[noreturn]] static void throw_no_store();
 };
 
 // True: the waiter is out, and done() will not be called. False: done() was, or is being, called,

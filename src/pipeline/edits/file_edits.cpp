@@ -53,21 +53,21 @@ void make_if_missing(Disk& disk, const FilePath& directory) {
 }
 
 EditReport restore_number(Disk& disk, const FilePath& session, std::uint64_t number) {
-  const Place place{.directory = session, .number = number};
-  const std::optional<std::string> text = read_file(place.name("journal"));
+  const EditNames names{.directory = session, .number = number};
+  const std::optional<std::string> text = read_file(names.name("journal"));
   if (!text) {
-    remove_leftovers(disk, place);
+    remove_leftovers(disk, names);
     return {};
   }
   const std::optional<Record> record = parse_record(*text);
   if (!record) {
-    return {.file = place.name("journal"),
+    return {.file = names.name("journal"),
             .outcome = EditReport::Outcome::failed,
-            .message = "'" + place.name("journal").string() +
+            .message = "'" + names.name("journal").string() +
                        "' is not a journal of this program: the copies beside it are kept"};
   }
   make_if_missing(disk, session.parent_path() / "kept");
-  return restore_edit(disk, place, *record, kept_name(session, number, record->file));
+  return restore_edit(disk, names, *record, kept_name(session, number, record->file));
 }
 
 void remove_session(Disk& disk, const FilePath& session) {
@@ -142,9 +142,9 @@ class EditSession::Impl {
 
   [[nodiscard]] Disk& disk() noexcept { return disk_; }
   [[nodiscard]] Reports take_recovered() { return std::move(recovered_); }
-  [[nodiscard]] Place next_place() { return {.directory = session_, .number = ++last_}; }
+  [[nodiscard]] EditNames next_names() { return {.directory = session_, .number = ++last_}; }
   [[nodiscard]] FilePath kept(const Edited& edited) const {
-    return kept_name(session_, edited.place.number, edited.record.file);
+    return kept_name(session_, edited.names.number, edited.record.file);
   }
   [[nodiscard]] FilePath kept_directory() const { return root_ / "kept"; }
 
@@ -206,7 +206,7 @@ class FileEdits::Impl {
     session_.clear_up_before(names);
     for (const auto& [file, changes] : files) {
       edited_.push_back(
-          make_edit(session_.disk(), session_.next_place(), file,
+          make_edit(session_.disk(), session_.next_names(), file,
                     [&](const std::string& bytes) { return change_all(file, bytes, changes); }));
     }
   }
@@ -223,7 +223,7 @@ class FileEdits::Impl {
       } catch (const std::system_error&) {
         // restore_edit() says so if it needs it.
       }
-      reports.push_back(restore_edit(session_.disk(), one.place, one.record, session_.kept(one)));
+      reports.push_back(restore_edit(session_.disk(), one.names, one.record, session_.kept(one)));
     }
     return reports;
   }

@@ -31,8 +31,8 @@ FilePath git_directory(const FilePath& file) {
 }
 
 // Where the side file may be, the best place first.
-std::vector<FilePath> side_places(const Place& place, const FilePath& file) {
-  std::vector<FilePath> places{place.name("side")};
+std::vector<FilePath> side_places(const EditNames& names, const FilePath& file) {
+  std::vector<FilePath> places{names.name("side")};
   const std::string id = new_id();
   if (const FilePath git = git_directory(file); !git.empty()) {
     places.push_back(git / ("tenure-" + id));
@@ -48,18 +48,18 @@ void write_synced(Disk& disk, const FilePath& path, std::string_view bytes, int 
   disk.sync(path);
 }
 
-void write_journal(Disk& disk, const Place& place, const Record& record) {
-  const FilePath draft = place.name("draft");
+void write_journal(Disk& disk, const EditNames& names, const Record& record) {
+  const FilePath draft = names.name("draft");
   if (is_there(draft)) disk.remove(draft);
   write_synced(disk, draft, text_of(record), -1);
-  disk.rename(draft, place.name("journal"));
-  disk.sync_directory(place.directory);
+  disk.rename(draft, names.name("journal"));
+  disk.sync_directory(names.directory);
 }
 
 // Steps 3 to 5 with one side file. False: it can't be there.
 bool exchange_with(Disk& disk, Edited& out, std::string_view bytes) {
   const Record& record = out.record;
-  write_journal(disk, out.place, record);
+  write_journal(disk, out.names, record);
   try {
     // The edited file is new to whoever looks at times: build tools must see the change.
     write_synced(disk, record.side, bytes, out.original.number(), Disk::Times::now);
@@ -105,10 +105,10 @@ void run_steps(Disk& disk, Edited& out, const FilePath& file, const Change& chan
   struct stat status{};
   ::fstat(original, &status);
   out.record = {.file = file, .side = {}, .original = identity_of(status)};
-  write_synced(disk, out.place.name("original"), before, original);
-  write_synced(disk, out.place.name("edited"), after, -1);
+  write_synced(disk, out.names.name("original"), before, original);
+  write_synced(disk, out.names.name("edited"), after, -1);
   bool made = false;
-  for (const FilePath& side : side_places(out.place, file)) {
+  for (const FilePath& side : side_places(out.names, file)) {
     out.record.side = side;
     made = exchange_with(disk, out, after);
     if (made) break;
@@ -126,24 +126,24 @@ void run_steps(Disk& disk, Edited& out, const FilePath& file, const Change& chan
   disk.sync_directory(file.parent_path());
   disk.sync_directory(out.record.side.parent_path());
   disk.remove(out.record.side);
-  disk.remove(out.place.name("journal"));
+  disk.remove(out.names.name("journal"));
   throw EditBusy(shown + " was changed by somebody else at this moment: try again");
 }
 
 // After a refusal: as if nothing had been tried.
 void take_back(Disk& disk, const Edited& out) {
-  if (is_there(out.place.name("journal"))) {
-    const EditReport report = restore_edit(disk, out.place, out.record, out.place.name("conflict"));
+  if (is_there(out.names.name("journal"))) {
+    const EditReport report = restore_edit(disk, out.names, out.record, out.names.name("conflict"));
     std::ignore = report;  // What the system refuses now is left to the next start.
   } else {
-    remove_leftovers(disk, out.place);
+    remove_leftovers(disk, out.names);
   }
 }
 
 }  // namespace
 
-Edited make_edit(Disk& disk, const Place& place, const FilePath& file, const Change& change) {
-  Edited out{.place = place, .record = {}, .original = Descriptor{}, .edited = Descriptor{}};
+Edited make_edit(Disk& disk, const EditNames& names, const FilePath& file, const Change& change) {
+  Edited out{.names = names, .record = {}, .original = Descriptor{}, .edited = Descriptor{}};
   try {
     run_steps(disk, out, file, change);
   } catch (const EditError&) {

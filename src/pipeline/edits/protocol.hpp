@@ -48,7 +48,7 @@ struct Record {
 [[nodiscard]] std::optional<Record> parse_record(std::string_view text);
 
 // The names of edit n in the directory of its session.
-struct Place {
+struct EditNames {
   FilePath directory;
   std::uint64_t number = 0;
   [[nodiscard]] FilePath name(std::string_view ending) const {
@@ -58,7 +58,7 @@ struct Place {
 
 // An edit that was made. The locks are released with it.
 struct Edited {
-  Place place;
+  EditNames names;
   Record record;
   Descriptor original;
   Descriptor edited;
@@ -67,15 +67,15 @@ struct Edited {
 // Steps 1 to 6. `change` makes the new bytes from the old ones, or throws EditError. Throws
 // EditError; then nothing has changed.
 using Change = std::function<std::string(const std::string& bytes)>;
-[[nodiscard]] Edited make_edit(Disk& disk, const Place& place, const FilePath& file,
+[[nodiscard]] Edited make_edit(Disk& disk, const EditNames& names, const FilePath& file,
                                const Change& change);
 
 // Restores what the journal says. `kept` is where the original of a conflict goes. Does not throw
 // for what the file system refuses: Outcome::failed.
-[[nodiscard]] EditReport restore_edit(Disk& disk, const Place& place, const Record& record,
+[[nodiscard]] EditReport restore_edit(Disk& disk, const EditNames& names, const Record& record,
                                       const FilePath& kept);
 
 // Removes what a crash left of an edit without a journal.
-void remove_leftovers(Disk& disk, const Place& place);
+void remove_leftovers(Disk& disk, const EditNames& names);
 
 }  // namespace tenure::pipeline

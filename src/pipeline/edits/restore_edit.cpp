@@ -14,12 +14,12 @@ using Outcome = EditReport::Outcome;
 
 class Restorer {
  public:
-  Restorer(Disk& disk, const Place& place, const Record& record, const FilePath& kept)
-      : disk_(disk), place_(place), record_(record), kept_(kept) {}
+  Restorer(Disk& disk, const EditNames& names, const Record& record, const FilePath& kept)
+      : disk_(disk), names_(names), record_(record), kept_(kept) {}
 
   EditReport run() {
-    original_ = read_file(place_.name("original"));
-    edited_ = read_file(place_.name("edited"));
+    original_ = read_file(names_.name("original"));
+    edited_ = read_file(names_.name("edited"));
     const Outcome outcome = put_back_original();
     disk_.sync_directory(record_.file.parent_path());
     if (is_there(record_.side)) {
@@ -41,9 +41,9 @@ class Restorer {
           "' was restored from its copy, because its original inode is gone: hard links "
           "to it are not restored";
     }
-    disk_.remove(place_.name("journal"));
-    disk_.sync_directory(place_.directory);
-    remove_leftovers(disk_, place_);
+    disk_.remove(names_.name("journal"));
+    disk_.sync_directory(names_.directory);
+    remove_leftovers(disk_, names_);
     return report;
   }
 
@@ -67,8 +67,8 @@ class Restorer {
     if (!side_is_original) {
       const std::optional<std::string> bytes = read_file(record_.file);
       if (file && bytes && bytes == original_) return Outcome::restored;
-      if (file && !is_ours(record_.file)) return keep(place_.name("original"));
-      if (!file && is_there(record_.file)) return keep(place_.name("original"));
+      if (file && !is_ours(record_.file)) return keep(names_.name("original"));
+      if (!file && is_there(record_.file)) return keep(names_.name("original"));
       make_new_original();
     }
     if (!is_there(record_.file)) {
@@ -89,9 +89,9 @@ class Restorer {
   void make_new_original() {
     if (!original_) {
       throw std::system_error(ENOENT, std::generic_category(),
-                              "read the copy '" + place_.name("original").string() + "'");
+                              "read the copy '" + names_.name("original").string() + "'");
     }
-    const FilePath copy = place_.name("original");
+    const FilePath copy = names_.name("original");
     const Descriptor like{::open(copy.c_str(), O_RDONLY | O_CLOEXEC)};
     if (is_there(record_.side)) disk_.remove(record_.side);
     disk_.create(record_.side, *original_, like.number());
@@ -105,7 +105,7 @@ class Restorer {
       const std::optional<std::string> bytes = read_file(original);
       if (!bytes) throw std::system_error(ENOENT, std::generic_category(), "read the original");
       const Descriptor like{::open(original.c_str(), O_RDONLY | O_CLOEXEC)};
-      const FilePath draft = place_.name("kept");
+      const FilePath draft = names_.name("kept");
       if (is_there(draft)) disk_.remove(draft);
       disk_.create(draft, *bytes, like.number());
       disk_.sync(draft);
@@ -116,7 +116,7 @@ class Restorer {
   }
 
   Disk& disk_;
-  const Place& place_;
+  const EditNames& names_;
   const Record& record_;
   const FilePath& kept_;
   std::optional<std::string> original_;
@@ -125,10 +125,10 @@ class Restorer {
 
 }  // namespace
 
-EditReport restore_edit(Disk& disk, const Place& place, const Record& record,
+EditReport restore_edit(Disk& disk, const EditNames& names, const Record& record,
                         const FilePath& kept) {
   try {
-    return Restorer{disk, place, record, kept}.run();
+    return Restorer{disk, names, record, kept}.run();
   } catch (const std::system_error& error) {
     return {.file = record.file,
             .outcome = Outcome::failed,
@@ -137,9 +137,9 @@ EditReport restore_edit(Disk& disk, const Place& place, const Record& record,
   }
 }
 
-void remove_leftovers(Disk& disk, const Place& place) {
+void remove_leftovers(Disk& disk, const EditNames& names) {
   for (const std::string_view ending : {"draft", "side", "kept", "edited", "original"}) {
-    if (is_there(place.name(ending))) disk.remove(place.name(ending));
+    if (is_there(names.name(ending))) disk.remove(names.name(ending));
   }
 }
 

@@ -338,7 +338,10 @@ bool LocalSpace::renew(detail::Grant& grant) {
 
 detail::OwnerRef LocalSpace::on_terms(const detail::OwnerRef& /*owner*/,
                                       const detail::Terms& /*terms*/) {
-  throw BadRequest("'local:' supports neither max_hold nor labels: use 'sqlite:PATH' or a server");
+  throw BadRequest(
+      "'local:' supports neither max_hold, labels, anchors nor transactions: use 'sqlite:PATH' or "
+      "a "
+      "server");
 }
 
 std::vector<Guard> LocalSpace::guard(const detail::Grant& /*grant*/) {

@@ -8,15 +8,15 @@
 #include <random>
 #include <vector>
 
-#include "space/rehearsal.hpp"
+#include "space/rule_replay.hpp"
 
 namespace tenure::local {
 namespace {
 
 // Goal: for every sequence of calls, the lock table does what the rule says.
 RC_GTEST_PROP(LocalSpace, ObeysTheRuleOnEveryScript, (const std::vector<std::uint8_t>& script)) {
-  Rehearsal rehearsal{new LocalSpace};
-  rehearsal.play(script);
+  RuleReplay replay{new LocalSpace};
+  replay.play(script);
 }
 
 // Longer scripts than RapidCheck makes, so that queues build up.
@@ -29,11 +29,11 @@ TEST(LocalSpace, ObeysTheRuleOnLongScripts) {
     std::mt19937 random{seed};
     std::vector<std::uint8_t> script(2000);
     for (auto& byte : script) byte = static_cast<std::uint8_t>(random());
-    Rehearsal rehearsal{new LocalSpace};
-    ASSERT_NO_THROW(rehearsal.play(script));
-    grants += rehearsal.grants();
-    waits += rehearsal.waits();
-    crowds += rehearsal.crowds();
+    RuleReplay replay{new LocalSpace};
+    ASSERT_NO_THROW(replay.play(script));
+    grants += replay.grants();
+    waits += replay.waits();
+    crowds += replay.crowds();
   }
   // The scripts are worth something only if much is granted, much has to wait, and shards are
   // filled.

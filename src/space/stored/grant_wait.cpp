@@ -17,7 +17,7 @@ StoredSpace& stored_space(const Space& space) {
   return *stored;
 }
 
-// Owns itself from start() until its end is decided and told.
+// Owns itself from start() until `done` was called or the wait was cancelled.
 struct GrantWait::Inner : detail::Waiter {
   Inner(StoredSpace& in, GrantWait::Done call)
       : Waiter(&on_done), space(&in), done_call(std::move(call)) {
@@ -54,7 +54,7 @@ struct GrantWait::Inner : detail::Waiter {
 GrantWait::GrantWait(std::shared_ptr<Inner> inner) noexcept : inner_(std::move(inner)) {}
 
 std::unique_ptr<GrantWait> GrantWait::start(StoredSpace& space, Row row, Token number,
-                                            std::optional<Look::Found> found, Done done) {
+                                            std::optional<ConflictQuery::Found> found, Done done) {
   const auto inner = std::make_shared<Inner>(space, std::move(done));
   std::unique_ptr<GrantWait> wait{new GrantWait{inner}};
   inner->own = inner;

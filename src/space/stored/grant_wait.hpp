@@ -6,13 +6,13 @@
 //   });
 //   if (wait == nullptr) …                     // It is granted already.
 //
-// It uses the waits of the space: watches on what is in the ticket's way, and looks when they
-// fire. Nothing is written. The ticket stays whatever becomes of the wait: when it is destroyed,
-// when the space is closed, when this process ends. Another process then starts a wait of its own.
+// It uses the waits of the space (waits.hpp): watches on the blockers of the ticket, and a new look
+// at them when one fires. Nothing is written. The ticket stays in the store when the wait is
+// destroyed, the space is closed or this process ends. Another process may then start a wait.
 //
-// `done` runs once, unless the wait is destroyed first: on a thread of the store's or of the
-// space's, with no lock held. It must not block or throw; other notices wait for it meanwhile. It
-// may destroy the wait, and start others.
+// `done` runs once, unless the wait is destroyed first, on a thread of the store or of the space,
+// with no lock held. It must not block or throw, since other notices wait for it. It may destroy
+// the wait and start others.
 //
 // Thread safety: a GrantWait is for one thread at a time. Once its destructor has returned, `done`
 // does not run and will not, unless `done` itself destroyed it.
@@ -23,7 +23,7 @@
 #include <memory>
 #include <optional>
 
-#include "space/stored/look.hpp"
+#include "space/stored/conflict_query.hpp"
 #include "space/stored/row.hpp"
 #include "space/stored/stored_space.hpp"
 #include "tenure/detail/backend.hpp"
@@ -45,11 +45,11 @@ class GrantWait {
   };
   using Done = std::function<void(const End& end)>;
 
-  // `found`: what the append saw; null: look first. Returns null when the ticket is granted
-  // already, and then does not call `done`; where the store is remote(), `done` tells that too,
+  // `found`: what the append found; null: read the conflicts first. Returns null if the ticket is
+  // granted already, without calling `done`. But if the store is remote(), `done` reports that too,
   // perhaps before this returns. Throws as Locker::lock() does.
   [[nodiscard]] static std::unique_ptr<GrantWait> start(StoredSpace& space, Row row, Token number,
-                                                        std::optional<Look::Found> found,
+                                                        std::optional<ConflictQuery::Found> found,
                                                         Done done);
   GrantWait(const GrantWait&) = delete;
   GrantWait& operator=(const GrantWait&) = delete;

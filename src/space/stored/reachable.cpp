@@ -5,8 +5,8 @@
 #include <iterator>
 #include <optional>
 
+#include "space/stored/conflict_query.hpp"
 #include "space/stored/keys.hpp"
-#include "space/stored/look.hpp"
 #include "space/stored/rows.hpp"
 #include "tenure/rule.hpp"
 
@@ -19,7 +19,7 @@ Ticket ticket_of(const Seen& seen) {
 
 }  // namespace
 
-// What cannot be read is no part of a deadlock, as far as anybody can tell.
+// Skips entries that cannot be read: nothing shows that they are part of a deadlock.
 void Reachable::add(Entry entry, std::vector<Range>& missing) {
   const Token number = number_in(entry.key);
   if (tickets_.contains(number)) return;
@@ -89,17 +89,17 @@ void Reachable::add_family(const Owner& owner) {
 }
 
 void Reachable::add_conflicts(std::span<const Token> of) {
-  const Floors none;
+  const EmptyPrefixes none;
   std::vector<Range> ranges;
   for (const Token number : of) {
     const auto at = tickets_.find(number);
     if (at == tickets_.end()) continue;
-    const Look look{at->second.row.claims,
-                    {.shared = true, .groups = true},
-                    this_apply,
-                    none,
-                    Look::Extent::all};
-    for (Range range : look.ranges()) {
+    const ConflictQuery query{at->second.row.claims,
+                              {.shared = true, .groups = true},
+                              this_apply,
+                              none,
+                              ConflictQuery::Extent::all};
+    for (Range range : query.ranges()) {
       range.limit = 0;
       range.skip = 0;
       range.reverse = false;

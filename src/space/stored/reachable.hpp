@@ -1,12 +1,12 @@
-// reachable.hpp: the tickets that matter to one ticket: those it may wait for, those of their
-// owners, those that these may wait for, and so on. What else is in the space is not read.
+// reachable.hpp: the tickets that a ticket may be deadlocked with: those it may wait for, those of
+// their owners, those that these may wait for, and so on. The rest of the space is not read.
 //
 // Every ticket with an owner has an entry in the index of owners (keys.hpp), which is written and
-// removed with the ticket. Conflicts are found by the ranges of a look, whole.
+// removed with the ticket. Conflicts are found by reading the ranges of a ConflictQuery whole.
 //
-// The reads are several applies, so what is found was there, but not all of it at one moment. A
-// deadlock stays as it is: whoever looks for one after its last ticket was appended finds all of
-// it, and guards its own end on the presence of the others.
+// The reads are several applies, so the tickets found need not have existed at one moment. That is
+// enough, since a deadlock does not dissolve by itself: a search that begins after its last append
+// finds all of it. The caller guards the removal of its own ticket on the presence of the others.
 //
 // Thread safety: none.
 #pragma once
@@ -31,15 +31,15 @@ class Reachable {
 
   // The tickets of the owner and of its descendants.
   void add_family(const Owner& owner);
-  // What these may wait for, and perhaps more.
+  // The tickets that these may wait for, and perhaps more.
   void add_conflicts(std::span<const Token> of);
-  // All that matters to whether this ticket, which is there, waits for ever.
+  // Everything that decides whether this appended ticket waits for ever.
   void add_all_from(Token number, const Row& row);
 
   // The tickets of these entries of the index.
   void add_entries(std::span<const Entry> entries);
-  // Entries of the index whose tickets are gone: programs that know no index left them. True: some
-  // were removed.
+  // Removes entries of the index whose tickets are gone: programs without the index leave them.
+  // True: some were removed.
   bool remove_dangling();
 
   [[nodiscard]] const std::map<Token, Seen>& tickets() const noexcept { return tickets_; }
@@ -55,7 +55,7 @@ class Reachable {
   Store& store_;
   std::map<Token, Seen> tickets_;
   std::set<std::pair<std::string, std::string>> read_;  // Ranges: from, to.
-  std::map<std::string, Entry> expected_;  // By the key of the ticket: its entry by owner.
+  std::map<std::string, Entry> expected_;               // By ticket key: the index entry.
 };
 
 }  // namespace tenure::stored

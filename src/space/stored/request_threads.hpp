@@ -4,8 +4,8 @@
 // Jobs of one lane run one after the other, in the order in which they came; those of different
 // lanes run at the same time, as many as there are threads.
 //
-// Thread safety: all calls; the destructor, which runs what is left, is for one thread alone, and
-// not for a job.
+// Thread safety: all calls, except the destructor. It runs the remaining jobs, and must be called
+// by one thread that does not run a job.
 #pragma once
 
 #include <condition_variable>
@@ -42,8 +42,8 @@ class RequestThreads {
 
   std::mutex mutex_;  // Guards what follows.
   std::condition_variable changed_;
-  std::map<Lane, std::deque<std::function<void()>>> lanes_;  // Each as long as a job of it is here.
-  std::deque<Lane> ready_;                                   // Those whose next job may begin.
+  std::map<Lane, std::deque<std::function<void()>>> lanes_;  // A lane exists while it has jobs.
+  std::deque<Lane> ready_;                                   // Lanes whose next job may begin.
   std::size_t idle_ = 0;
   bool ending_ = false;
   std::vector<std::thread> threads_;

@@ -1,17 +1,18 @@
-// row.hpp: what is written at a claim's key: JSON, so that any SQLite tool can read it.
+// row.hpp: the value of a claim's entry: JSON, so that any SQLite tool can read it.
 //
 // The first claim's entry has the whole ticket:
 //   {"session":"16 digits","request":7,
 //    "claims":[["book/3"],["shelf","shared"],["api","permits",3]],
 //    "owner":"job-7","label":"deploy","since":NS,"max_hold":NS,"deadline":NS,"evicted":true,
 //    "number":N}
-// and those of further claims say where that is:
+// The entries of its other claims point to the first:
 //   {"session":"16 digits","first":["book/3"]}
 //
 // A ticket that hangs on a key of the store instead of on the session of its process has
 //   "format":2,"anchor":["key","orders%2F7"],"by":"16 digits"
-// where others have "session": `by` is the session of the process that appended it, for people.
-// "id" is the request id that the caller chose; the entry at request_key() is its ticket's, too.
+// instead of "session". `by` is the session of the process that appended the ticket; only people
+// read it. "id" is the request id that the caller chose; the ticket then has one more entry, at
+// request_key().
 //
 // Formats. A row without "format" has format 1. A program refuses a row of a later format, or with
 // an anchor of a kind that it does not know: it cannot tell whether that ticket is alive, so it
@@ -19,9 +20,9 @@
 //
 // Paths, groups and owners are in the text form of path.hpp. A label is any text; its zero bytes,
 // and bytes that are not UTF-8, are written as %XX. Times are nanoseconds of the store's
-// clock, since 1970. owner, label, max_hold, deadline and evicted are left out where there is none;
-// number is there only after a downgrade moved the entry, as its key's own revision is another
-// then.
+// clock, since 1970. owner, label, max_hold, deadline and evicted are left out if they are not set.
+// number is present only after a downgrade moved the entry: the revision of the new key is then not
+// the ticket's number.
 #pragma once
 
 #include <chrono>
@@ -47,7 +48,7 @@ struct Row {
   std::string session;              // Of the process that appended it.
   std::string anchor;               // The key that keeps it alive; empty: its session does.
   std::uint64_t request = 0;        // Numbers the requests of a session.
-  std::optional<std::uint64_t> id;  // The caller's own; of a ticket with an anchor key only.
+  std::optional<std::uint64_t> id;  // Chosen by the caller; only with an anchor key.
   std::vector<Claim> claims;
   Owner owner;
   std::string label;
@@ -55,7 +56,7 @@ struct Row {
   std::chrono::nanoseconds max_hold{0};
   std::optional<Instant> deadline;
   bool evicted = false;
-  Token number;  // Zero: as in the key.
+  Token number;  // Zero: that of the key.
 
   [[nodiscard]] std::string text() const;
   [[nodiscard]] bool anchored() const noexcept { return !anchor.empty(); }
@@ -70,13 +71,12 @@ struct Pointer {
   [[nodiscard]] std::string text() const;
 };
 
-// Either of them, as read from the store.
+// A ticket as it was read from the store.
 struct Seen {
   Entry entry;  // Of the whole ticket.
   Row row;
   Token number;
-  // Where the entry that led here is not that of the whole ticket: of the read in which both were
-  // as they are here.
+  // If a pointer led to the ticket: the revision of the read that found both unchanged.
   Revision at{};
 };
 
@@ -98,20 +98,20 @@ struct RowFault {
 // The entry of one of its claims: the whole ticket at the first, a pointer at the others.
 [[nodiscard]] std::string claim_text(const Row& row, std::size_t claim);
 
-// "What keeps this ticket alive is there": of a session's entry, that it was not declared dead.
+// The guard "the anchor of this ticket is there". A session's entry must not be declared dead.
 [[nodiscard]] Guard anchor_guard(const Row& row);
-// Adds the end of what keeps the ticket alive to a watch.
+// Adds the end of the ticket's anchor to a watch.
 void watch_anchor(const Row& row, WatchFor& what);
 
-// The entry that is made with the ticket of a request id, and removed with it. The revision that
-// created it is the ticket's number.
+// The key of the entry that a request id adds to its ticket. The revision that created the entry is
+// the ticket's number.
 [[nodiscard]] std::string request_key(std::string_view anchor, std::uint64_t id);
-// The value of that entry, and of the one by owner (keys.hpp): where the whole ticket is.
+// The value of that entry and of the one in the index of owners (keys.hpp): the first claim.
 [[nodiscard]] std::string first_claim_text(const Row& row);
 // Throws StoreError for an entry that no ticket has.
 [[nodiscard]] Claim first_claim_in(const Entry& entry);
 
-// What a session's entry tells.
+// The contents of a session's entry.
 struct SessionRow {
   std::string host;
   std::int64_t pid = 0;

@@ -1,8 +1,8 @@
 // rows.hpp: all entries of a space as tickets, and those that belong to none.
 //
-// Anybody who can write to the store can write anything among the tickets. Such an entry must not
-// keep others from listing the space or from removing it; requests that it is in the way of are
-// refused, since it may be the damaged entry of a live holder.
+// Another program may write anything among the tickets. Such an entry must not prevent users from
+// listing the space, or from removing the entry. A request that the entry blocks is refused, since
+// it may be the damaged entry of a live holder.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@
 
 namespace tenure::stored {
 
-// What was found at the keys of one number, and is no part of a readable ticket.
+// Entries with one ticket number that are not part of a readable ticket.
 struct Unreadable {
-  Token number;                // Zero: keys that no ticket has.
+  Token number;                // Zero: not keys of a ticket.
   std::vector<Claim> claims;   // As the keys say.
   std::vector<Entry> entries;  // At least one.
   std::string why;             // For the first of them.

@@ -1,4 +1,4 @@
-// runner.hpp: one thread, started when it is first needed, that runs what must not run elsewhere.
+// runner.hpp: one thread, started when it is first needed, that runs jobs in order.
 #pragma once
 
 #include <condition_variable>
@@ -10,8 +10,8 @@
 
 namespace tenure::stored {
 
-// Thread safety: all calls. The destructor runs what is left, unless it is called by a job itself:
-// then the thread goes on alone and does that.
+// Thread safety: all calls. The destructor runs the remaining jobs; if a job calls it, the thread
+// runs them after the destructor has returned.
 class Runner {
  public:
   // Returns the thread that runs the body, or throws.
@@ -24,7 +24,7 @@ class Runner {
 
   // Throws std::system_error if no thread can be started; the job then never runs.
   void run(std::function<void()> job);
-  // In a forked child: there is no thread any more.
+  // For a forked child, in which the thread does not exist.
   void forget() noexcept;
 
  private:

@@ -52,7 +52,7 @@ std::string text_of(const Losses& planned) {
 }
 
 // A store, the space that makes the call, and one of another process.
-class Stage {
+class LossScenario {
  public:
   void lose(Losses planned) {
     auto left = std::make_shared<Losses>(std::move(planned));
@@ -151,96 +151,104 @@ class Stage {
   int applies_ = 0;
 };
 
-thread_local bool Stage::aside = false;
+thread_local bool LossScenario::aside = false;
 
 struct Call {
   const char* name;
-  void (*prepare)(Stage& stage);
-  bool (*make)(Stage& stage);  // False: it said no, which is wrong in every row here.
-  bool ends_hold = false;      // However it ends, what was held before it is not held any more.
+  void (*prepare)(LossScenario& scenario);
+  bool (*make)(LossScenario& scenario);  // False: it said no, which is wrong in every row here.
+  bool ends_hold = false;  // However it ends, what was held before it is not held any more.
 };
 
-void hold_both(Stage& stage) { stage.hold = stage.ours.max_hold(1h).lock({shelf, table}); }
-void they_hold(Stage& stage) {
-  stage.their_hold = stage.theirs.lock(shelf);
-  stage.their_tickets = 1;
+void hold_both(LossScenario& scenario) {
+  scenario.hold = scenario.ours.max_hold(1h).lock({shelf, table});
 }
-void they_die(Stage& stage) {
-  they_hold(stage);
-  stage.store->kill_session(stage.session_of(stage.their_hold.token()));
+void they_hold(LossScenario& scenario) {
+  scenario.their_hold = scenario.theirs.lock(shelf);
+  scenario.their_tickets = 1;
 }
-void they_are_overdue(Stage& stage) {
-  stage.their_hold = stage.theirs.max_hold(1s).lock(shelf);
-  stage.store->advance(2s);
+void they_die(LossScenario& scenario) {
+  they_hold(scenario);
+  scenario.store->kill_session(scenario.session_of(scenario.their_hold.token()));
 }
-void nothing(Stage& /*stage*/) {}
+void they_are_overdue(LossScenario& scenario) {
+  scenario.their_hold = scenario.theirs.max_hold(1s).lock(shelf);
+  scenario.store->advance(2s);
+}
+void nothing(LossScenario& /*scenario*/) {}
 
-bool keep(Stage& stage, std::optional<Hold> hold) {
-  if (hold) stage.hold = *std::move(hold);
-  return static_cast<bool>(stage.hold);
+bool keep(LossScenario& scenario, std::optional<Hold> hold) {
+  if (hold) scenario.hold = *std::move(hold);
+  return static_cast<bool>(scenario.hold);
 }
 
 // NOLINTBEGIN(modernize-use-designated-initializers): rows of a table.
 const std::vector<Call> calls = {
-    {"lock", nothing, [](Stage& s) { return keep(s, s.ours.lock(shelf)); }},
-    {"lock two", nothing, [](Stage& s) { return keep(s, s.ours.lock({shelf, table.shared()})); }},
-    {"lock a permit", nothing, [](Stage& s) { return keep(s, s.ours.lock(shelf.permits(1))); }},
+    {"lock", nothing, [](LossScenario& s) { return keep(s, s.ours.lock(shelf)); }},
+    {"lock two", nothing,
+     [](LossScenario& s) { return keep(s, s.ours.lock({shelf, table.shared()})); }},
+    {"lock a permit", nothing,
+     [](LossScenario& s) { return keep(s, s.ours.lock(shelf.permits(1))); }},
     {"lock with max_hold", nothing,
-     [](Stage& s) { return keep(s, s.ours.max_hold(1h).lock(shelf)); }},
-    {"lock as an owner", nothing, [](Stage& s) { return keep(s, s.ours.as("job").lock(shelf)); }},
-    {"lock after a dead holder", they_die, [](Stage& s) { return keep(s, s.ours.lock(shelf)); }},
+     [](LossScenario& s) { return keep(s, s.ours.max_hold(1h).lock(shelf)); }},
+    {"lock as an owner", nothing,
+     [](LossScenario& s) { return keep(s, s.ours.as("job").lock(shelf)); }},
+    {"lock after a dead holder", they_die,
+     [](LossScenario& s) { return keep(s, s.ours.lock(shelf)); }},
     {"lock after an overdue holder", they_are_overdue,
-     [](Stage& s) { return keep(s, s.ours.lock(shelf)); }},
-    {"lock that waits", they_hold, [](Stage& s) { return s.wait_for_theirs(shelf); }},
+     [](LossScenario& s) { return keep(s, s.ours.lock(shelf)); }},
+    {"lock that waits", they_hold, [](LossScenario& s) { return s.wait_for_theirs(shelf); }},
     {"lock of two that waits", they_hold,
-     [](Stage& s) { return s.wait_for_theirs({shelf, table}); }},
+     [](LossScenario& s) { return s.wait_for_theirs({shelf, table}); }},
     {"lock that times out", they_hold,
-     [](Stage& s) { return !s.ours.try_lock_for(shelf, 1ms).has_value(); }},
-    {"try_lock", nothing, [](Stage& s) { return keep(s, s.ours.try_lock(shelf)); }},
-    {"try_lock two", nothing, [](Stage& s) { return keep(s, s.ours.try_lock({shelf, table})); }},
+     [](LossScenario& s) { return !s.ours.try_lock_for(shelf, 1ms).has_value(); }},
+    {"try_lock", nothing, [](LossScenario& s) { return keep(s, s.ours.try_lock(shelf)); }},
+    {"try_lock two", nothing,
+     [](LossScenario& s) { return keep(s, s.ours.try_lock({shelf, table})); }},
     {"try_lock a permit", nothing,
-     [](Stage& s) { return keep(s, s.ours.try_lock(shelf.permits(1))); }},
+     [](LossScenario& s) { return keep(s, s.ours.try_lock(shelf.permits(1))); }},
     {"try_lock after a dead holder", they_die,
-     [](Stage& s) { return keep(s, s.ours.try_lock(shelf)); }},
+     [](LossScenario& s) { return keep(s, s.ours.try_lock(shelf)); }},
     {"try_lock that is refused", they_hold,
-     [](Stage& s) { return !s.ours.try_lock(shelf).has_value(); }},
+     [](LossScenario& s) { return !s.ours.try_lock(shelf).has_value(); }},
     {"try_lock with max_hold", nothing,
-     [](Stage& s) { return keep(s, s.ours.max_hold(1h).try_lock(shelf)); }},
+     [](LossScenario& s) { return keep(s, s.ours.max_hold(1h).try_lock(shelf)); }},
     {"downgrade to one", hold_both,
-     [](Stage& s) {
+     [](LossScenario& s) {
        s.hold.downgrade(shelf);
        return true;
      }},
     {"downgrade to the second", hold_both,
-     [](Stage& s) {
+     [](LossScenario& s) {
        s.hold.downgrade(table);
        return true;
      }},
     {"downgrade to a group", hold_both,
-     [](Stage& s) {
+     [](LossScenario& s) {
        s.hold.downgrade({shelf.shared(), table});
        return true;
      }},
-    {"renew", hold_both, [](Stage& s) { return s.hold.renew(); }},
-    {"deadline", hold_both, [](Stage& s) { return s.hold.deadline().has_value(); }},
-    {"inspect", hold_both, [](Stage& s) { return s.ours.inspect().size() == 1; }},
-    {"evict by another", hold_both, [](Stage& s) { return s.theirs.evict(s.hold.token()); }, true},
-    {"evict_now by another", hold_both, [](Stage& s) { return s.theirs.evict_now(s.hold.token()); },
+    {"renew", hold_both, [](LossScenario& s) { return s.hold.renew(); }},
+    {"deadline", hold_both, [](LossScenario& s) { return s.hold.deadline().has_value(); }},
+    {"inspect", hold_both, [](LossScenario& s) { return s.ours.inspect().size() == 1; }},
+    {"evict by another", hold_both, [](LossScenario& s) { return s.theirs.evict(s.hold.token()); },
      true},
-    {"release", hold_both, [](Stage& s) { return s.hold.release(); }},
+    {"evict_now by another", hold_both,
+     [](LossScenario& s) { return s.theirs.evict_now(s.hold.token()); }, true},
+    {"release", hold_both, [](LossScenario& s) { return s.hold.release(); }},
     {"drop", hold_both,
-     [](Stage& s) {
+     [](LossScenario& s) {
        s.hold = {};
        return true;
      }},
     {"close while it holds", hold_both,
-     [](Stage& s) {
+     [](LossScenario& s) {
        s.hold = {};
        s.ours = open(s.store);
        return true;
      }},
     {"open after a death", they_die,
-     [](Stage& s) {
+     [](LossScenario& s) {
        s.ours = open(s.store);
        return true;
      }},
@@ -251,36 +259,36 @@ class StoredAnswers : public ::testing::TestWithParam<Call> {};
 
 // How many applies there were.
 int try_with(const Call& call, const Losses& planned) {
-  Stage stage;
-  call.prepare(stage);
+  LossScenario scenario;
+  call.prepare(scenario);
   std::stop_token lost;
-  if (stage.hold) lost = stage.hold.lost();
-  stage.store->settle();
-  const Token before = stage.hold ? stage.hold.token() : stage.their_hold.token();
-  stage.lose(planned);
+  if (scenario.hold) lost = scenario.hold.lost();
+  scenario.store->settle();
+  const Token before = scenario.hold ? scenario.hold.token() : scenario.their_hold.token();
+  scenario.lose(planned);
   try {
-    EXPECT_TRUE(call.make(stage)) << "it said no";
+    EXPECT_TRUE(call.make(scenario)) << "it said no";
   } catch (const StoreError&) {  // NOLINT(bugprone-empty-catch)
     // Which any call may throw that meets one; what else it throws fails the test.
   }
-  const int applies = stage.applies();
-  stage.let_pass(2);
-  stage.end_losses();
+  const int applies = scenario.applies();
+  scenario.let_pass(2);
+  scenario.end_losses();
   Token newest = before;
-  if (stage.hold && !call.ends_hold) {
-    stage.let_pass(3);
+  if (scenario.hold && !call.ends_hold) {
+    scenario.let_pass(3);
     EXPECT_FALSE(lost.stop_requested()) << "lost() fired without a reason";
-    EXPECT_FALSE(stage.hold.lost().stop_requested()) << "lost() fired without a reason";
+    EXPECT_FALSE(scenario.hold.lost().stop_requested()) << "lost() fired without a reason";
     // A downgrade may have freed one of the two.
-    EXPECT_FALSE(stage.theirs.try_lock({shelf, table})) << "held twice";
-    newest = std::max(newest, stage.hold.token());
-    EXPECT_TRUE(stage.hold.release()) << "its ticket is not there";
+    EXPECT_FALSE(scenario.theirs.try_lock({shelf, table})) << "held twice";
+    newest = std::max(newest, scenario.hold.token());
+    EXPECT_TRUE(scenario.hold.release()) << "its ticket is not there";
   }
-  stage.hold = {};
-  stage.their_hold = {};
-  stage.let_pass(5);
-  EXPECT_EQ(stage.tickets(), 0U) << "left behind";
-  const std::optional<Hold> next = stage.watching.try_lock({shelf, table});
+  scenario.hold = {};
+  scenario.their_hold = {};
+  scenario.let_pass(5);
+  EXPECT_EQ(scenario.tickets(), 0U) << "left behind";
+  const std::optional<Hold> next = scenario.watching.try_lock({shelf, table});
   EXPECT_TRUE(next && next->token() > newest);
   return applies;
 }

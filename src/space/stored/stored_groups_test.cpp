@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "space/any_space_test.hpp"
+#include "space/stored/conflict_query.hpp"
 #include "space/stored/forwarding_store_test.hpp"
-#include "space/stored/look.hpp"
 #include "tenure/memory_store.hpp"
 #include "tenure/rule.hpp"
 #include "tenure/tenure.hpp"
@@ -296,13 +296,13 @@ TEST_F(StoredGroups, ADowngradeDoesNotGetPastALookInSteps) {
   EXPECT_GT(cases, 200U);
 }
 
-TEST(Look, ReadsNoMoreRangesThanThereAreRegions) {
-  const Floors floors;
+TEST(ConflictQuery, ReadsNoMoreRangesThanThereAreRegions) {
+  const EmptyPrefixes empty;
   const std::array exclusive = {Claim{Path::of("book", 3)}};
   const std::array shared = {Path::of("book", 3).shared()};
   const std::array group = {Path::of("book", 3).group("g")};
   const auto ranges = [&](std::span<const Claim> claims, Regions seen) {
-    return Look{claims, seen, this_apply, floors}.ranges().size();
+    return ConflictQuery{claims, seen, this_apply, empty}.ranges().size();
   };
   const Regions none;
   const Regions readers{.shared = true};

@@ -40,9 +40,11 @@ class Client : public detail::Waiter {
 
   void request(const Claim& claim, std::chrono::nanoseconds max_hold = 0ns) {
     detail::OwnerRef owner;
-    if (max_hold != 0ns)
-      owner = space_->on_terms(nullptr,
-                               {.max_hold = max_hold, .label = {}, .anchor = {}, .request_id = {}});
+    if (max_hold != 0ns) {
+      detail::Terms terms;
+      terms.max_hold = max_hold;
+      owner = space_->on_terms(nullptr, terms);
+    }
     const std::array claims = {claim};
     if (space_->request({claims, owner}, *this)) told = WaitOutcome::granted;
   }

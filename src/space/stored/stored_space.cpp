@@ -1,59 +1,115 @@
-// Asking: a ticket is appended, and its apply already tells whether it is free.
 #include "space/stored/stored_space.hpp"
 
-#include <algorithm>
-#include <chrono>
-#include <exception>
-#include <iterator>
-#include <thread>
+#include <string>
+#include <string_view>
+#include <typeinfo>
 #include <utility>
 
-#include "space/stored/reachable.hpp"
+#include "space/stored/endings.hpp"
+#include "space/stored/txn_part.hpp"
 #include "tenure/error.hpp"
-#include "tenure/rule.hpp"
 
 namespace tenure::stored {
 namespace {
 
-// How long a request lets others of a deadlock give way.
-constexpr std::chrono::milliseconds max_deference{256};
-
-[[noreturn]] void throw_evicted() {
-  throw Evicted("an operator evicted this request while it waited");
-}
-
-// Of an empty one there is nothing to say: there is none.
+// An empty key means that there is no anchor.
 void check_anchor(std::string_view key) {
   if (key.size() > max_anchor) {
     throw BadRequest("the anchor key has " + std::to_string(key.size()) + " bytes: use at most " +
                      std::to_string(max_anchor));
   }
-  if (!key.empty() && key.front() <= reserved::request_ids.front()) {
+  // As unsigned: the first byte may be one of a character that is not ASCII.
+  const auto byte = [](char value) { return static_cast<unsigned char>(value); };
+  if (!key.empty() && byte(key.front()) <= byte(reserved::owner_tickets.front())) {
     throw BadRequest("the anchor key '" + Path::of(key).text() +
                      "' is one that Tenure keeps tickets and sessions at: use a key of your own");
   }
 }
+
+const std::type_info& kind_of(const Store& store) { return typeid(store); }
 
 }  // namespace
 
 StoredSpace::StoredSpace(std::shared_ptr<Store> store, const SessionOptions& options)
     : store_(std::move(store)),
       session_(store_->open_session(options)),
-      fork_generation_(base::fork_generation()) {
-  timers_ = std::make_unique<Timers>([this] { return store_->latest_now(); });
+      life_(
+          kind_of(*store_), [this] { end(); }, [this] { delete this; }),
+      retries_(*store_, *session_, hints_),
+      sweeper_(*store_, hints_),
+      blockers_(*store_, hints_, sweeper_),
+      holds_(*store_, *session_, hints_, life_, retries_),
+      requests_(*store_, *session_, hints_, life_, retries_, blockers_),
+      waits_({.store = *store_,
+              .session = *session_,
+              .hints = hints_,
+              .life = life_,
+              .retries = retries_,
+              .holds = holds_,
+              .requests = requests_,
+              .blockers = blockers_,
+              .sweeper = sweeper_}),
+      inspection_(*store_, hints_) {
   on_lost_.emplace(session_->lost(), [this] { on_session_lost(); });
-  sweep_dead();
+  sweeper_.sweep();
 }
 
 StoredSpace::~StoredSpace() = default;
 
-void StoredSpace::check_open() const {
-  if (forked()) {
-    throw Error(
-        "this space was opened before fork() and belongs to the parent process: open it after "
-        "fork(), in the process that uses it");
+// ---- Requests ----
+
+bool StoredSpace::request(const detail::Ask& ask, detail::Waiter& waiter) {
+  const Stay stay{life_};  // The Space may be destroyed as soon as the request can be seen.
+  return waits_.request(requests_.new_record(ask), waiter);
+}
+
+bool StoredSpace::try_request(const detail::Ask& ask, detail::Grant& grant) {
+  const Stay stay{life_};
+  return waits_.try_request(requests_.new_record(ask), grant);
+}
+
+bool StoredSpace::try_in_background(const detail::Ask& ask, detail::Waiter& waiter) {
+  if (!store_->remote()) return false;
+  const Stay stay{life_};
+  waits_.try_in_background(requests_.new_record(ask), waiter);
+  return true;
+}
+
+void StoredSpace::withdraw(detail::Waiter& waiter) noexcept {
+  if (!life_.forked()) waits_.withdraw(waiter);
+}
+
+bool StoredSpace::attach(Row row, Token number, std::optional<ConflictQuery::Found> found,
+                         detail::Waiter& waiter) {
+  const Stay stay{life_};
+  life_.check_open();
+  const auto record = std::make_shared<Record>();
+  record->row = std::move(row);
+  record->number = number;
+  record->adopted = true;
+  record->found = std::move(found);
+  return waits_.request(record, waiter);
+}
+
+std::optional<bool> StoredSpace::attach(Token token, const Path& path, detail::Waiter& waiter) {
+  const Stay stay{life_};
+  life_.check_open();
+  std::optional<Seen> seen = tickets().find(token, path);
+  if (!seen.has_value()) return std::nullopt;
+  if (!seen->row.anchored()) {
+    throw BadRequest("ticket " + std::to_string(token.value) +
+                     " hangs on the session of the process that asked for it, and ends with that: "
+                     "only a ticket of space.anchored(key) can be taken over");
   }
-  if (closed_.load(std::memory_order_acquire)) throw Closed("this space is closed: open it again");
+  if (tickets().overdue(seen->row)) {
+    tickets().remove(*seen);
+    return std::nullopt;
+  }
+  if (!tickets().alive(seen->row)) {
+    tickets().remove_dead(*seen);
+    return std::nullopt;
+  }
+  return attach(std::move(seen->row), token, std::nullopt, waiter);
 }
 
 detail::OwnerRef StoredSpace::owner(const Owner& owner) {
@@ -72,6 +128,10 @@ detail::OwnerRef StoredSpace::on_terms(const detail::OwnerRef& owner, const deta
   if (terms.max_hold.count() != 0) state->terms.max_hold = terms.max_hold;
   if (!terms.label.empty()) state->terms.label = terms.label;
   if (!terms.anchor.empty()) state->terms.anchor = terms.anchor;
+  if (terms.part != nullptr) {
+    check_part(*terms.part);
+    state->terms.part = terms.part;
+  }
   if (terms.request_id.has_value()) {
     state->terms.request_id = terms.request_id;
     if (state->terms.anchor.empty()) {
@@ -83,316 +143,117 @@ detail::OwnerRef StoredSpace::on_terms(const detail::OwnerRef& owner, const deta
   return state;
 }
 
-Row StoredSpace::new_row() {
-  check_open();
-  Row row;
-  row.session = session_->id();
-  if (session_->lost().stop_requested()) Tickets::throw_anchor_lost(row);
-  row.request = requests_.fetch_add(1, std::memory_order_relaxed);
-  return row;
+// ---- Holds ----
+
+bool StoredSpace::release(const detail::Grant& grant) {
+  return !life_.forked() && holds_.release(grant);
 }
 
-StoredSpace::RecordRef StoredSpace::new_record(const detail::Ask& ask) {
-  auto record = std::make_shared<Record>();
-  record->row = new_row();
-  if (const auto fault = find_fault(ask.claims)) throw BadRequest(*fault);
-  record->row.claims.assign(ask.claims.begin(), ask.claims.end());
-  if (ask.owner != nullptr) {
-    record->row.owner = ask.owner->owner;
-    record->row.label = ask.owner->terms.label;
-    record->row.max_hold = ask.owner->terms.max_hold;
-    record->row.anchor = ask.owner->terms.anchor;
-    record->row.id = ask.owner->terms.request_id;
-  }
-  return record;
+void StoredSpace::drop(const detail::Grant& grant) noexcept {
+  if (!life_.forked()) holds_.drop(grant);
 }
 
-// What it sees is as good as a look of its own, but for its own entry.
-StoredSpace::View StoredSpace::append(Record& record) {
-  record.row.since = store_->now();
-  for (;;) {
-    Txn txn;
-    if (!tickets().agree_on_limits(record.row, txn)) continue;
-    Tickets::Append append{record.row, hints_};
-    append.add_to(txn);
-    try {
-      const Outcome outcome = store_->apply(txn);
-      if (outcome.committed) {
-        Tickets::Appended made = append.judge(outcome);
-        record.number = made.number;
-        return {
-            .found = std::move(made.found), .own = {}, .anchored = true, .at = outcome.revision};
-      }
-    } catch (const StoreError& error) {
-      if (!error.unknown() || !was_taken(record)) throw;
-      return look_at_own(record);
-    }
-    if (adopt_request(record)) return look_at_own(record);
-    tickets().explain_refusal(record.row);
-  }
-}
-
-// The store does not know whether it took the ticket. Its number is not known either, but which
-// request of this session it was. While that can't be read, it is tried again: a ticket that nobody
-// knows of would stand in everybody's way for as long as this process lives.
-bool StoredSpace::was_taken(Record& record) noexcept {
-  try {
-    const std::optional<Entry> entry = tickets().keep_appended(record.row);
-    if (!entry.has_value()) return false;
-    record.number = number_in(entry->key);
-    return true;
-  } catch (...) {
-    {
-      const base::Mutex::Scoped lock{mutex_};
-      strays_.push_back(record.row);
-    }
-    start_retrying();
-    return false;
-  }
-}
-
-void StoredSpace::remove_stray(const Row& row) {
-  const std::optional<Entry> entry = tickets().find_appended(row);
-  if (!entry.has_value()) return;
-  Record stray;
-  stray.row = row;
-  stray.number = number_in(entry->key);
-  retry_later(removal(stray), row.anchored());
-}
-
-// A ticket that was taken without a word keeps its place.
-StoredSpace::View StoredSpace::look_at_own(const Record& record) {
-  View view;
-  try {
-    view = tickets().look_back(record.row, record.number);
-  } catch (...) {
-    if (!record.adopted) retry_later(removal(record), record.row.anchored());
-    throw;
-  }
-  if (!view.anchored) Tickets::throw_anchor_lost(record.row);
-  if (!view.own.has_value()) throw_evicted();
-  return view;
-}
-
-bool StoredSpace::request(const detail::Ask& ask, detail::Waiter& waiter) {
-  const Stay stay{*this};  // The Space may go as soon as the request can be seen.
-  return ask_somewhere(new_record(ask), waiter);
-}
-
-bool StoredSpace::ask_somewhere(const RecordRef& record, detail::Waiter& waiter) {
-  if (waiter.caller == detail::Caller::waits || !store_->remote()) return ask(record, waiter);
-  ask_in_background(record, waiter);
-  return false;
-}
-
-bool StoredSpace::ask(const RecordRef& record, detail::Waiter& waiter) {
-  View view = first_view(*record);
-  enter();
-  waiter.grant = {.ticket = record.get(), .token = record->number};
-  if (view.found.free() && record->row.max_hold.count() == 0) {
-    hold(record);
-    return true;
-  }
-  record->waiter = &waiter;
-  bool added = false;
-  {
-    const base::Mutex::Scoped lock{mutex_};
-    added = waiting_.emplace(record->number.value, record).second;
-  }
-  if (!added) {
-    leave();
-    throw_waited_for(*record);
-  }
-  return wait_in_line(record, std::move(view));
-}
-
-// It is in waiting_. True: granted. False: somebody else ends the wait, or has done so.
-bool StoredSpace::wait_in_line(const RecordRef& record, View view) {
-  Verdict verdict = Verdict::waiting;
-  try {
-    check_open();
-    if (!view.own.has_value()) {
-      view.own = Entry{.key = record->first_key(),
-                       .value = record->row.text(),
-                       .created = view.at,
-                       .changed = view.at};
-    }
-    // Only an append can close a circle.
-    if (!record->adopted && !record->row.owner.anonymous() && !view.found.free()) {
-      refuse_deadlock(record->row, record->number);
-    }
-    verdict = settle(record, std::move(view));
-  } catch (...) {
-    if (take(record) == nullptr) return false;
-    give_up(record);
-    throw;
-  }
-  if (verdict == Verdict::waiting || take(record) == nullptr) return false;
-  if (verdict == Verdict::granted) {
-    hold(record);
-    return true;
-  }
-  leave();
-  if (verdict == Verdict::anchor_lost) Tickets::throw_anchor_lost(record->row);
-  throw_evicted();
-}
-
-void StoredSpace::give_up(const RecordRef& record) noexcept {
-  if (record->adopted) {
-    leave();
+void StoredSpace::release_then(const detail::Grant& grant, Released done) noexcept {
+  if (life_.forked()) {
+    done(nullptr, false);
     return;
   }
-  if (store_->remote()) {
-    post_removal(*record);
-    return;
-  }
-  try {
-    store_->apply(removal(*record));
-  } catch (...) {
-    retry_later(removal(*record), record->row.anchored());
-  }
-  leave();
+  holds_.release_then(grant, std::move(done));
 }
 
-// A failed try is invisible: it looks first, and appends only if nothing has come in between.
-StoredSpace::Try StoredSpace::try_append(Record& record, Look::Extent& extent) {
-  Txn txn;
-  if (!tickets().agree_on_limits(record.row, txn)) return Try::again;
-  Tickets::Append append{record.row, hints_, extent};
-  const Look& before = append.look();
-  Tickets::Quiet now = tickets().read_all(before, max_operations - txn.guards.size() - 2);
-  const Look::Found& found = now.found;
-  hints_.learn(found.unseen);
-  if (found.blocked()) {
-    std::vector<WatchFor> unused;
-    if (clear_away_any(found, record.row.claims, Token{this_apply.value}, unused)) {
-      return Try::again;
-    }
-    tickets().explain_refusal(record.row);
-    return Try::taken;
-  }
-  if (!found.free()) {
-    if (found.own_only) extent = Look::Extent::all;
-    return Try::again;
-  }
-  std::ranges::move(now.guards, std::back_inserter(txn.guards));
-  append.add_to(txn);
-  try {
-    const Outcome outcome = store_->apply(txn);
-    if (outcome.committed) {
-      record.number = append.judge(outcome).number;
-      return Try::appended;
-    }
-  } catch (const StoreError& error) {
-    if (!error.unknown() || !was_taken(record)) throw;
-    return Try::appended;  // Then nothing had come in between.
-  }
-  tickets().explain_refusal(record.row);
-  return Try::again;
+void StoredSpace::downgrade(detail::Grant& grant, std::span<const Claim> claims) {
+  life_.check_process();
+  holds_.downgrade(grant, claims, nullptr);
 }
 
-// True: appended.
-bool StoredSpace::try_append(Record& record) {
-  record.row.since = store_->now();
-  Look::Extent extent = Look::Extent::few;
-  Try tried = Try::again;
-  while (tried == Try::again) {
-    if (!adopt_request(record)) {
-      tried = try_append(record, extent);
-    } else if (tickets().look_back(record.row, record.number).found.free()) {
-      tried = Try::appended;
-    } else {
-      tried = Try::taken;  // It waits, as it did before.
-    }
-  }
-  return tried == Try::appended;
+bool StoredSpace::release_with(const detail::Grant& grant, const TxnPart& part) {
+  life_.check_process();
+  check_part(part);
+  return holds_.release_with(grant, part);
 }
 
-bool StoredSpace::try_request(const detail::Ask& ask, detail::Grant& grant) {
-  const Stay stay{*this};
-  const RecordRef record = new_record(ask);
-  if (!try_append(*record)) return false;
-  enter();
-  if (record->row.max_hold.count() != 0) {
-    try {
-      start_own_deadline(*record);
-    } catch (...) {
-      give_up(record);
-      throw;
-    }
-  }
-  hold(record);
-  grant = {.ticket = record.get(), .token = record->number};
-  return true;
+void StoredSpace::downgrade_with(detail::Grant& grant, std::span<const Claim> claims,
+                                 const TxnPart& part) {
+  life_.check_process();
+  check_part(part);
+  holds_.downgrade(grant, claims, &part);
 }
 
-void StoredSpace::start_own_deadline(Record& record) {
-  for (;;) {
-    Txn read;
-    read.reads.push_back(Range::key(record.first_key()));
-    const Outcome own = store_->apply(read);
-    if (own.reads.front().empty()) throw_evicted();
-    if (tickets().start_deadline(own.reads.front().front(), record.row.deadline, record.written)) {
-      return;
-    }
-  }
+bool StoredSpace::renew(detail::Grant& grant) {
+  life_.check_process();
+  return holds_.renew(grant);
 }
 
-// Whoever was appended last sees the whole circle, and should give way. Others may see it too, if
-// they look late: who finds a larger number in it lets that one go first, and looks again. That is
-// no proof, since numbers of different roots cannot be compared. So who still sees the circle after
-// a while removes itself, while all others of it stand: one does.
-void StoredSpace::refuse_deadlock(const Row& row, Token number) {
-  std::chrono::milliseconds patience{1};
-  for (;;) {
-    const std::vector<Entry> others = tickets().others_of_owner(row, number);
-    if (others.empty()) return;
-    Reachable reachable{*store_};
-    reachable.add_entries(others);
-    if (reachable.remove_dangling()) continue;
-    reachable.add_all_from(number, row);
-    std::vector<Ticket> live;
-    Txn txn;
-    for (const auto& [token, seen] : reachable.tickets()) {
-      if (tickets().overdue(seen.row) && tickets().remove(seen)) continue;
-      live.push_back({.number = token, .claims = seen.row.claims, .owner = seen.row.owner});
-      txn.guards.push_back(Guard::present(seen.entry.key));
-    }
-    const std::vector<Wait> cycle = find_cycle(live, number);
-    if (cycle.empty()) return;
-    const auto is_later = [number](const Wait& wait) { return wait.waiting > number; };
-    if (patience <= max_deference && std::ranges::any_of(cycle, is_later)) {
-      std::this_thread::sleep_for(patience);
-      patience *= 2;
-      continue;
-    }
-    if (!guard_cycle(cycle, reachable.tickets(), txn)) continue;
-    Tickets::add_removal(row, number, txn);
-    if (!store_->apply(txn).committed) continue;
-    throw Deadlock("deadlock: " + describe_cycle(cycle, live) +
-                   "; release the held lock first, or claim both paths in one request");
-  }
+std::optional<Instant> StoredSpace::deadline(const detail::Grant& grant) {
+  life_.check_process();
+  return holds_.deadline(grant);
 }
 
-// False: a ticket of the circle was dead, and is gone. All that was looked at is guarded, or else
-// what fits: with limits, others than those of the circle may be part of the deadlock.
-bool StoredSpace::guard_cycle(std::span<const Wait> cycle, const std::map<Token, Seen>& live,
-                              Txn& txn) {
-  bool stands = true;
-  std::vector<Guard> of_cycle;
-  for (const auto& [token, seen] : live) {
-    const bool in_cycle = std::ranges::any_of(cycle, [token](const Wait& wait) {
-      return wait.waiting == token || wait.blocker == token;
-    });
-    if (!in_cycle) continue;
-    of_cycle.push_back(Guard::present(seen.entry.key));
-    if (tickets().alive(seen.row)) continue;
-    tickets().remove_dead(seen);
-    stands = false;
+std::vector<Guard> StoredSpace::guard(const detail::Grant& grant) {
+  life_.check_process();
+  return holds_.guard(grant);
+}
+
+std::stop_token StoredSpace::lost(const detail::Grant& grant) {
+  life_.check_process();
+  return holds_.lost(grant);
+}
+
+void StoredSpace::detach(const detail::Grant& grant) {
+  if (!life_.forked()) holds_.detach(grant);
+}
+
+// ---- All tickets ----
+
+std::vector<TicketInfo> StoredSpace::inspect(const Path& path) {
+  const Stay stay{life_};
+  life_.check_open();
+  return inspection_.inspect(path);
+}
+
+std::vector<TicketInfo> StoredSpace::inspect_waits(const Owner& owner) {
+  const Stay stay{life_};
+  life_.check_open();
+  return inspection_.inspect_waits(owner);
+}
+
+bool StoredSpace::evict(Token token, bool at_once) {
+  const Stay stay{life_};
+  life_.check_open();
+  return inspection_.evict(token, at_once);
+}
+
+// ---- The end ----
+
+// Holders first: the end of a wait may have to wait for the store.
+void StoredSpace::on_session_lost() noexcept {
+  holds_.on_session_lost();
+  waits_.on_session_lost();
+}
+
+void StoredSpace::close() noexcept {
+  if (life_.forked()) return;
+  if (life_.close()) {
+    waits_.close();
+    life_.leave();
   }
-  if (txn.guards.size() > max_operations) txn.guards = std::move(of_cycle);
-  if (txn.guards.size() > max_operations) txn.guards.resize(max_operations);
-  return stands;
+  life_.await_end();
+}
+
+void StoredSpace::end() noexcept {
+  on_lost_.reset();
+  retries_.stop();
+  retries_.finish(ending_limit);
+  session_.reset();
+  waits_.join();
+  holds_.join();
+  store_.reset();
+}
+
+void StoredSpace::abandon() noexcept {
+  if (life_.forked()) return;
+  close();
+  life_.disown();
 }
 
 }  // namespace tenure::stored

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "space/rehearsal.hpp"
+#include "space/rule_replay.hpp"
+#include "space/stored/conflict_query.hpp"
 #include "space/stored/keys.hpp"
-#include "space/stored/look.hpp"
 #include "space/stored/row.hpp"
 #include "tenure/memory_store.hpp"
 
@@ -25,10 +25,10 @@ void play(const std::vector<std::uint8_t>& script, std::size_t& grants, std::siz
           MemoryStore::Order order = MemoryStore::Order::one) {
   const auto store = std::make_shared<MemoryStore>(MemoryStore::Clock::virtual_time, order);
   constexpr std::size_t crowd_size = 3;  // Nothing is forgotten, so more would only take time.
-  Rehearsal rehearsal{new StoredSpace{store, {}}, [&store] { store->settle(); }, crowd_size};
-  rehearsal.play(script);
-  grants += rehearsal.grants();
-  waits += rehearsal.waits();
+  RuleReplay replay{new StoredSpace{store, {}}, [&store] { store->settle(); }, crowd_size};
+  replay.play(script);
+  grants += replay.grants();
+  waits += replay.waits();
 }
 
 RC_GTEST_PROP(StoredSpace, ObeysTheRuleOnEveryScript, (const std::vector<std::uint8_t>& script)) {
@@ -111,13 +111,13 @@ TEST(Row, RefusesNumbersThatNobodyWrote) {
 
 // Whoever was free to go knows that its lines are empty up to its own number; what is below its
 // path it does not know.
-TEST(Look, BeginsWhereLinesWereLastSeenToBeEmpty) {
+TEST(ConflictQuery, BeginsWhereLinesWereLastSeenToBeEmpty) {
   const std::vector<Claim> claims = {Claim{Path::of("book", 3)}};
   constexpr std::size_t lines = 3;  // Of the root, the book and the chapter.
-  Floors floors;
-  const Look first{claims, {}, this_apply, floors};
-  first.raise(floors, Revision{7});
-  const Look later{claims, {}, this_apply, floors};
+  EmptyPrefixes empty;
+  const ConflictQuery first{claims, {}, this_apply, empty};
+  first.record_empty(empty, Revision{7});
+  const ConflictQuery later{claims, {}, this_apply, empty};
   ASSERT_EQ(later.ranges().size(), first.ranges().size());
   for (std::size_t i = 0; i < first.ranges().size(); ++i) {
     const std::string& from = first.ranges()[i].from;
@@ -125,12 +125,13 @@ TEST(Look, BeginsWhereLinesWereLastSeenToBeEmpty) {
     EXPECT_EQ(later.ranges()[i].to, first.ranges()[i].to) << i;
   }
   // One that is in line since before then looks at all of it.
-  const Look earlier{claims, {}, Revision{5}, floors};
+  const ConflictQuery earlier{claims, {}, Revision{5}, empty};
   for (std::size_t i = 0; i < lines; ++i) {
     EXPECT_EQ(earlier.ranges()[i].from, first.ranges()[i].from) << i;
   }
-  first.raise(floors, Revision{6});  // Another thread's, a little late.
-  EXPECT_EQ((Look{claims, {}, this_apply, floors}.ranges()[0].from), later.ranges()[0].from);
+  first.record_empty(empty, Revision{6});  // Another thread's, a little late.
+  EXPECT_EQ((ConflictQuery{claims, {}, this_apply, empty}.ranges()[0].from),
+            later.ranges()[0].from);
 }
 
 }  // namespace

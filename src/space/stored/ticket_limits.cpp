@@ -35,8 +35,8 @@ void Tickets::throw_anchor_lost(const Row& row) {
       "open the space again");
 }
 
-// All live claims of a group on one path have one limit, so the first tells; and while that one is
-// there, or the path is empty, nobody can come with another.
+// All live claims of a group on one path have the same limit, so reading the first is enough. While
+// that claim is present, or the path stays empty, no request with another limit can be appended.
 bool Tickets::agree_on_limits(const Row& row, std::span<const Claim> claims, Token own,
                               Txn& txn) const {
   for (const Claim& claim : claims) {
@@ -54,8 +54,8 @@ bool Tickets::agree_on_limits(const Row& row, std::span<const Claim> claims, Tok
   return true;
 }
 
-// False: a dead one disagreed, and is out of the way. A ticket that is being downgraded may be in
-// the line itself, with the limit that it gives up.
+// False: a dead ticket disagreed and was removed; try again. A ticket that is being downgraded may
+// itself be in the line, with the limit that it gives up.
 bool Tickets::agree_in_line(const Row& row, const Claim& claim, Token own, const Range& line,
                             Txn& txn) const {
   Txn read;
@@ -73,7 +73,7 @@ bool Tickets::agree_in_line(const Row& row, const Claim& claim, Token own, const
   return true;
 }
 
-// True: a dead one disagreed, and is out of the way. Throws where a live one does.
+// True: a dead ticket disagreed and was removed. Throws if a live one disagrees.
 bool Tickets::limit_clash(const Row& row, const Claim& asked, const Entry& entry) const {
   const std::optional<Seen> seen = resolve(entry);
   if (!seen.has_value()) return true;

@@ -31,10 +31,10 @@ void Hints::learn(Regions seen) noexcept {
 
 // ---- Parts of a transaction ----
 
-Tickets::Append::Append(const Row& row, Hints& hints, Look::Extent extent)
+Tickets::Append::Append(const Row& row, Hints& hints, ConflictQuery::Extent extent)
     : row_(row),
       hints_(hints),
-      look_(row.claims, hints.seen(), this_apply, hints.floors(), extent) {}
+      query_(row.claims, hints.seen(), this_apply, hints.empty_prefixes(), extent) {}
 
 void Tickets::Append::add_to(Txn& txn) {
   txn.guards.push_back(anchor_guard(row_));
@@ -50,7 +50,7 @@ void Tickets::Append::add_to(Txn& txn) {
     txn.writes.push_back(Write::append(owner_line(row_.owner), first_claim_text(row_)));
   }
   const std::size_t used = txn.writes.size() + txn.reads.size();
-  std::vector<Range> reads = look_.next(0, max_operations - std::min(used, max_operations));
+  std::vector<Range> reads = query_.next(0, max_operations - std::min(used, max_operations));
   first_read_ = txn.reads.size();
   reads_ = reads.size();
   if (txn.reads.empty()) {
@@ -62,9 +62,9 @@ void Tickets::Append::add_to(Txn& txn) {
 
 Tickets::Appended Tickets::Append::judge(const Outcome& outcome) const {
   Appended result{.number = Token{outcome.revision.value},
-                  .found = look_.found(std::span{outcome.reads}.subspan(first_read_, reads_))};
+                  .found = query_.found(std::span{outcome.reads}.subspan(first_read_, reads_))};
   hints_.learn(result.found.unseen);
-  if (result.found.free()) look_.raise(hints_.floors(), outcome.revision);
+  if (result.found.free()) query_.record_empty(hints_.empty_prefixes(), outcome.revision);
   return result;
 }
 
@@ -100,15 +100,16 @@ Row Tickets::add_downgrade(const Seen& ticket, std::span<const Claim> claims, Tx
 
 // ---- Looking back ----
 
-// One look, in as many steps as it takes (look.hpp). The last one has the ticket's own entry in it.
-Tickets::View Tickets::look_once(const Look& look, const Row& row,
+// Reads the query in as many steps as it takes (conflict_query.hpp). The last step reads the
+// ticket's own entry.
+Tickets::View Tickets::look_once(const ConflictQuery& query, const Row& row,
                                  const std::string& own_key) const {
   View view;
   std::vector<std::vector<Entry>> reads;
   do {
     Txn txn;
     txn.guards.push_back(anchor_guard(row));
-    txn.reads = look.next(reads.size(), max_operations);
+    txn.reads = query.next(reads.size(), max_operations);
     txn.reads.push_back(Range::key(own_key));
     Outcome outcome = store_->apply(txn);
     view.anchored = outcome.committed;
@@ -117,47 +118,47 @@ Tickets::View Tickets::look_once(const Look& look, const Row& row,
     if (!outcome.reads.back().empty()) view.own = std::move(outcome.reads.back().front());
     outcome.reads.pop_back();
     std::ranges::move(outcome.reads, std::back_inserter(reads));
-    view.found = look.found(reads);
+    view.found = query.found(reads);
   } while (view.found.partial && !view.found.blocked() && view.anchored && view.own.has_value());
   return view;
 }
 
 Tickets::View Tickets::look_back(const Row& row, Token number) const {
-  Look::Extent extent = Look::Extent::few;
+  ConflictQuery::Extent extent = ConflictQuery::Extent::few;
   for (;;) {
-    const Look look{row.claims, hints_->seen(), Revision{number.value}, hints_->floors(), extent};
-    View view = look_once(look, row, row_key(row.claims.front(), number));
+    const ConflictQuery query{row.claims, hints_->seen(), Revision{number.value},
+                              hints_->empty_prefixes(), extent};
+    View view = look_once(query, row, row_key(row.claims.front(), number));
     hints_->learn(view.found.unseen);
-    if (view.found.own_only) extent = Look::Extent::all;
+    if (view.found.own_only) extent = ConflictQuery::Extent::all;
     if (!view.anchored || !view.own.has_value() || view.found.blocked()) return view;
     if (!view.found.free()) continue;
-    look.raise(hints_->floors(), Revision{number.value});
+    query.record_empty(hints_->empty_prefixes(), Revision{number.value});
     return view;
   }
 }
 
-// A revision is compared with ranges of the apply that it is of, and with no others: they may be of
-// other roots.
-Tickets::Quiet Tickets::read_all(const Look& look, std::size_t most) const {
+// Compares a revision only with ranges of the same apply: other ranges may belong to other roots.
+Tickets::Quiet Tickets::read_all(const ConflictQuery& query, std::size_t most) const {
   Quiet quiet;
   std::vector<std::vector<Entry>> reads;
-  const bool one_by_one = look.ranges().size() <= most;
-  while (reads.size() < look.ranges().size()) {
+  const bool one_by_one = query.ranges().size() <= most;
+  while (reads.size() < query.ranges().size()) {
     Txn txn;
-    txn.reads = look.next(reads.size(), max_operations);
+    txn.reads = query.next(reads.size(), max_operations);
     for (Range& range : txn.reads) range.before = {};
-    // Always true: it makes the revision one of all roots.
+    // Always true. It makes the store answer with a revision that covers all roots.
     if (!one_by_one && reads.empty()) txn.guards.push_back(Guard::quiet(rows_range(), this_apply));
     Outcome step = store_->apply(txn);
     if (!one_by_one && reads.empty()) {
       quiet.guards.push_back(Guard::quiet(rows_range(), step.revision));
     }
     for (std::size_t i = 0; one_by_one && i < step.reads.size(); ++i) {
-      quiet.guards.push_back(Guard::quiet(look.ranges()[reads.size() + i], step.revision));
+      quiet.guards.push_back(Guard::quiet(query.ranges()[reads.size() + i], step.revision));
     }
     std::ranges::move(step.reads, std::back_inserter(reads));
   }
-  quiet.found = look.found(reads);
+  quiet.found = query.found(reads);
   return quiet;
 }
 
@@ -183,7 +184,7 @@ std::optional<Entry> Tickets::find_appended(const Row& row) const {
   return std::nullopt;
 }
 
-// That it can be read does not mean that it would survive a crash. What is written again does.
+// An entry that can be read may still be lost in a crash. Writing it again makes it durable.
 std::optional<Entry> Tickets::keep_appended(const Row& row) const {
   while (std::optional<Entry> entry = find_appended(row)) {
     Txn again;
@@ -244,8 +245,8 @@ std::vector<Entry> Tickets::others_of_owner(const Row& row, Token number) const 
   return others;
 }
 
-// What is written is that entry and a deadline, never a row that was read before: a downgrade or an
-// eviction may have come since.
+// Writes this entry with a deadline, never a row that was read earlier: a downgrade or an eviction
+// may have changed the entry since.
 bool Tickets::start_deadline(const Entry& entry, std::optional<Instant>& deadline,
                              Revision& written) const {
   Parsed parsed = parse_row(entry);

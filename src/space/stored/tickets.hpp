@@ -13,16 +13,16 @@
 //     if (ticket.found.free()) …                     // Granted: ticket.number is the token.
 //   });
 //
-// A ticket that is not free waits for what is in `found.blockers`; GrantWait (grant_wait.hpp) tells
-// when it is granted. add_removal() and add_downgrade() are the other two parts. Whoever waits for
-// the ticket is woken by the commit, whoever makes it.
+// A ticket that is not free waits for `found.blockers`; GrantWait (grant_wait.hpp) notifies the
+// caller when it is granted. add_removal() and add_downgrade() are the other two parts. The commit
+// wakes the waiters of the ticket, whichever process commits.
 //
 // A ticket is kept alive by its anchor: the session of the process that appended it, or a key of
-// the store, for as long as that is there. Waiters, inspection, eviction and deadlock search treat
-// both alike. Whoever needs the ticket of a gone anchor out of the way removes it.
+// the store, while that exists. Waiters, inspection, eviction and deadlock search treat both alike.
+// A ticket whose anchor is gone is removed by the first process that it blocks.
 //
 // Invariants
-//   1. An append is guarded on its anchor, and one with a request id on there being none with it.
+//   1. An append is guarded on its anchor, and one with a request id on the id being unused.
 //   2. remove_dead() is guarded on the entry as it was seen, and on the absence of an anchor key.
 //   3. A row that a later version wrote is never changed nor removed (row.hpp).
 //
@@ -38,7 +38,7 @@
 #include <string>
 #include <vector>
 
-#include "space/stored/look.hpp"
+#include "space/stored/conflict_query.hpp"
 #include "space/stored/row.hpp"
 #include "space/stored/rows.hpp"
 #include "tenure/claim.hpp"
@@ -47,17 +47,17 @@
 
 namespace tenure::stored {
 
-// What the readers of a space tell each other, so that they read less. Thread safety: all of it.
+// What queries of one space have learned, so that later ones read less. Thread safety: all calls.
 class Hints {
  public:
   [[nodiscard]] Regions seen() const noexcept;
   void learn(Regions seen) noexcept;
-  [[nodiscard]] Floors& floors() noexcept { return floors_; }
+  [[nodiscard]] EmptyPrefixes& empty_prefixes() noexcept { return empty_prefixes_; }
 
  private:
   std::atomic<bool> shared_ = false;
   std::atomic<bool> groups_ = false;
-  Floors floors_;
+  EmptyPrefixes empty_prefixes_;
 };
 
 class Tickets {
@@ -69,83 +69,84 @@ class Tickets {
 
   struct Appended {
     Token number;
-    Look::Found found;  // free(): granted. blocked(): by these. Neither: look_back() tells.
+    ConflictQuery::Found
+        found;  // free(): granted. blocked(): by these. Neither: look_back() tells.
   };
-  // The row must outlive it.
+  // The row must outlive the Append.
   class Append {
    public:
-    Append(const Row& row, Hints& hints, Look::Extent extent = Look::Extent::few);
-    // Behind what is in the transaction already. Once.
+    Append(const Row& row, Hints& hints, ConflictQuery::Extent extent = ConflictQuery::Extent::few);
+    // Adds the ticket behind what is in the transaction already. Call it once.
     void add_to(Txn& txn);
-    // Of that transaction, if it was committed.
+    // Takes the outcome of that transaction, which must have been committed.
     [[nodiscard]] Appended judge(const Outcome& outcome) const;
-    [[nodiscard]] const Look& look() const noexcept { return look_; }
+    [[nodiscard]] const ConflictQuery& query() const noexcept { return query_; }
 
    private:
     const Row& row_;
     Hints& hints_;
-    Look look_;
+    ConflictQuery query_;
     std::size_t first_read_ = 0;
     std::size_t reads_ = 0;
   };
-  // The guards of an append, or of a downgrade of ticket `own`, that keep the limits of a group
-  // equal. False: try again. Throws LimitMismatch where a live ticket has another limit.
+  // Adds the guards that keep the limits of a group equal to an append, or to a downgrade of ticket
+  // `own`. False: try again. Throws LimitMismatch if a live ticket has another limit.
   [[nodiscard]] bool agree_on_limits(const Row& row, std::span<const Claim> claims, Token own,
                                      Txn& txn) const;
   [[nodiscard]] bool agree_on_limits(const Row& row, Txn& txn) const {
     return agree_on_limits(row, row.claims, {}, txn);
   }
-  // Removes the ticket, if it is there. held() makes that a condition.
+  // Removes the ticket if it is there. Add held() as a guard to make that a condition.
   static void add_removal(const Row& row, Token number, Txn& txn);
   [[nodiscard]] static Guard held(const Row& row, Token number);
-  // Replaces the claims of a ticket that is as it was seen. Returns its new row. The caller has
-  // asked find_downgrade_fault() and agree_on_limits().
+  // Replaces the claims of the ticket, guarded on its entry as it was seen. Returns its new row.
+  // The caller has called find_downgrade_fault() and agree_on_limits().
   [[nodiscard]] static Row add_downgrade(const Seen& ticket, std::span<const Claim> claims,
                                          Txn& txn);
 
   // ---- A ticket of the caller's.
 
-  // Why an append or a downgrade (of `own`) was not committed: throws SessionLost, AnchorLost or
-  // LimitMismatch; returns where nothing is wrong now.
+  // Finds out why an append or a downgrade (of `own`) was not committed: throws SessionLost,
+  // AnchorLost or LimitMismatch, or returns if the cause is gone.
   void explain_refusal(const Row& row, std::span<const Claim> claims, Token own) const;
   void explain_refusal(const Row& row) const { explain_refusal(row, row.claims, {}); }
   [[noreturn]] static void throw_anchor_lost(const Row& row);
 
   struct View {
-    Look::Found found;
-    std::optional<Entry> own;  // The first entry of the ticket that looks.
+    ConflictQuery::Found found;
+    std::optional<Entry> own;  // The first entry of the ticket itself.
     bool anchored = false;     // Whether its anchor is there.
     Revision at;
   };
-  // Unless the ticket or its anchor is gone, it is blocked or free.
+  // Reads until the ticket is blocked, free or gone, or its anchor is gone.
   [[nodiscard]] View look_back(const Row& row, Token number) const;
-  // What is there for a ticket that is not, and the guards that nothing has come since: of each
-  // range, or of all tickets where those would be more than `most`.
+  // The conflicts of a ticket that is not appended yet, with guards that nothing has been added
+  // since: one per range, or one for all tickets if those would be more than `most`.
   struct Quiet {
-    Look::Found found;
+    ConflictQuery::Found found;
     std::vector<Guard> guards;
   };
-  [[nodiscard]] Quiet read_all(const Look& look, std::size_t most) const;
-  // The entry of an append whose answer was lost: the caller knows its session, its number among
-  // the requests of that and its id, if it has one.
+  [[nodiscard]] Quiet read_all(const ConflictQuery& query, std::size_t most) const;
+  // The entry of an append whose answer was lost, found by its session and its number among the
+  // requests of that session, or by its request id.
   [[nodiscard]] std::optional<Entry> find_appended(const Row& row) const;
-  // The same, and durable.
+  // The same, and makes the entry durable.
   [[nodiscard]] std::optional<Entry> keep_appended(const Row& row) const;
-  // The ticket that was appended with the row's request id. Throws BadRequest where that asks for
-  // something else.
+  // The ticket that was appended with the row's request id. Throws BadRequest if that ticket has
+  // other claims.
   [[nodiscard]] std::optional<Seen> find_request(const Row& row) const;
-  // Entries of other tickets of the ticket's owner, and of its ancestors: a few of each. Without
-  // any the ticket is in no deadlock, since the last append of one is that of an owner which has
-  // something that others wait for.
+  // A few entries of other tickets of the ticket's owner and of each of its ancestors. If there are
+  // none, the ticket is not deadlocked: the append that completes a deadlock is made by an owner
+  // that already has a ticket which others wait for.
   [[nodiscard]] std::vector<Entry> others_of_owner(const Row& row, Token number) const;
-  // False: the entry has changed, look again. `written`: by which revision the entry is as it is.
+  // False: the entry has changed; read it again. `written`: the revision that wrote the entry.
   bool start_deadline(const Entry& entry, std::optional<Instant>& deadline,
                       Revision& written) const;
 
   // ---- Any ticket.
 
   // The ticket that a claim's entry belongs to. Null: it is gone. Throws StoreError for an entry
-  // that cannot be read, or whose ticket does not know of it: only an operator can remove that.
+  // that cannot be read, or that its ticket does not list: only an operator can remove that.
   [[nodiscard]] std::optional<Seen> resolve(const Entry& entry) const;
   // The ticket with that number among those with a claim on `path` or below it.
   [[nodiscard]] std::optional<Seen> find(Token number, const Path& path) const;
@@ -154,8 +155,8 @@ class Tickets {
   [[nodiscard]] std::vector<Entry> read_keys(const std::set<std::string>& keys) const;
   // Which of these keys are not there.
   [[nodiscard]] std::set<std::string> missing(const std::set<std::string>& keys) const;
-  // NOLINTBEGIN(modernize-use-nodiscard): most callers look again either way.
-  // Guarded on the entry as it was seen: a renewal, or another who removed it first, wins.
+  // NOLINTBEGIN(modernize-use-nodiscard): most callers read again either way.
+  // Guarded on the entry as it was seen: an earlier renewal or removal wins.
   bool remove(const Seen& ticket, std::vector<Guard> also = {}) const;
   bool remove_dead(const Seen& ticket) const;
   bool remove_unreadable(const Unreadable& found) const;
@@ -165,7 +166,8 @@ class Tickets {
   [[nodiscard]] bool agree_in_line(const Row& row, const Claim& claim, Token own, const Range& line,
                                    Txn& txn) const;
   [[nodiscard]] bool limit_clash(const Row& row, const Claim& asked, const Entry& entry) const;
-  [[nodiscard]] View look_once(const Look& look, const Row& row, const std::string& own_key) const;
+  [[nodiscard]] View look_once(const ConflictQuery& query, const Row& row,
+                               const std::string& own_key) const;
 
   Store* store_;
   Hints* hints_;

@@ -9,7 +9,7 @@
 namespace tenure::stored {
 namespace {
 
-// Condition variables stand still while the machine sleeps, and deadlines do not.
+// The longest wait: condition variables stand still while the machine sleeps, deadlines do not.
 constexpr std::chrono::nanoseconds longest_nap = std::chrono::milliseconds{250};
 
 }  // namespace

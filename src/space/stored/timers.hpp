@@ -1,8 +1,9 @@
 // timers.hpp: one thread that calls functions when a clock shows their time, and does nothing else.
 //
-// Holders count their deadlines down with it: no slow store, slow callback or lost connection
-// delays a timer. The clock may be moved by hand: wake() makes the thread read it again. A clock
-// that goes on while the machine sleeps is read often enough for that.
+// It counts the deadlines of holds down: no slow store, slow callback or lost connection delays a
+// timer. A test may move the clock: wake() makes the thread read it again. While timers are set,
+// the thread also reads the clock regularly, since the clock goes on while the machine sleeps and
+// condition variables do not.
 //
 // Thread safety: all calls. Calls of one timer never overlap. The destructor joins the thread; a
 // call must not destroy its Timers.
@@ -32,7 +33,7 @@ class Timers {
   Timers& operator=(const Timers&) = delete;
   ~Timers();
 
-  // Replaces what `id` was set to. Throws std::system_error if no thread can be started.
+  // Replaces the timer `id`. Throws std::system_error if no thread can be started.
   void set(std::uint64_t id, Instant at, Call call);
   // Does not wait for a call that has begun.
   void cancel(std::uint64_t id) noexcept;

@@ -29,12 +29,12 @@ std::string_view first_segment(std::string_view path) {
   return path.substr(0, from + size);
 }
 
-struct Place {
+struct KeyOrder {
   std::string_view order;  // Empty: no ticket has such a key.
   std::size_t size = 0;    // Of what all keys of that order in this region begin with.
 };
 
-Place place_of(std::string_view key) {
+KeyOrder order_in(std::string_view key) {
   for (const std::string_view region : regions) {
     if (!key.starts_with(region)) continue;
     const std::string_view path = key.substr(region.size());
@@ -49,17 +49,17 @@ Place place_of(std::string_view key) {
 }  // namespace
 
 std::string order_of_key(std::string_view key) {
-  const Place place = place_of(key);
-  return std::string{place.order.empty() ? key : place.order};
+  const KeyOrder found = order_in(key);
+  return std::string{found.order.empty() ? key : found.order};
 }
 
 std::optional<std::string> order_of(const Range& range) {
   if (range.to == range.from + '\0') return order_of_key(range.from);
-  const Place place = place_of(range.from);
-  if (place.order.empty()) return std::nullopt;
-  const std::string end = prefix_end(range.from.substr(0, place.size));
+  const KeyOrder found = order_in(range.from);
+  if (found.order.empty()) return std::nullopt;
+  const std::string end = prefix_end(range.from.substr(0, found.size));
   const bool inside = !range.to.empty() && (end.empty() || range.to <= end);
-  return std::string{inside ? place.order : all_orders};
+  return std::string{inside ? found.order : all_orders};
 }
 
 struct Orders::Touched {

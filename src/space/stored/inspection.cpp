@@ -1,4 +1,5 @@
-// Other people's tickets: reading them, telling of them, removing those that are dead or overdue.
+#include "space/stored/inspection.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -6,8 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "space/stored/keys.hpp"
 #include "space/stored/reachable.hpp"
-#include "space/stored/stored_space.hpp"
 #include "tenure/detail/saturating.hpp"
 #include "tenure/error.hpp"
 #include "tenure/rule.hpp"
@@ -16,49 +17,45 @@ namespace tenure::stored {
 namespace {
 
 using namespace std::chrono_literals;
-// Between telling the holder of an evicted hold and passing it on.
+// Between lost() of an evicted hold and the next grant.
 constexpr std::chrono::nanoseconds evict_margin = 1s;
 
 }  // namespace
 
-StoredSpace::Snapshot StoredSpace::snapshot() {
+Inspection::Snapshot Inspection::snapshot() const {
   Txn txn;
   txn.reads.push_back(rows_range());
   txn.reads.push_back(Range::prefix(std::string{session_prefix}));
-  Outcome outcome = store_->apply(txn);
+  Outcome outcome = store_.apply(txn);
   Rows rows = read_rows(std::move(outcome.reads[0]));
   return {.tickets = std::move(rows.tickets),
           .unreadable = std::move(rows.unreadable),
           .sessions = std::move(outcome.reads[1])};
 }
 
-void StoredSpace::remove_overdue(Snapshot& all) {
+void Inspection::remove_dead(Snapshot& all) const {
   std::erase_if(all.tickets, [this](const Seen& ticket) {
-    return tickets().overdue(ticket.row) && tickets().remove(ticket);
+    return tickets_.overdue(ticket.row) && tickets_.remove(ticket);
   });
-}
-
-void StoredSpace::remove_dead(Snapshot& all) {
-  remove_overdue(all);
   std::set<std::string> anchors;
   std::map<std::string, bool> alive;  // Sessions.
   for (const Seen& ticket : all.tickets) {
     if (ticket.row.anchored()) {
       anchors.insert(ticket.row.anchor);
     } else if (const auto [known, added] = alive.try_emplace(ticket.row.session); added) {
-      known->second = store_->alive(ticket.row.session);
+      known->second = store_.alive(ticket.row.session);
     }
   }
-  const std::set<std::string> gone = tickets().missing(anchors);
+  const std::set<std::string> gone = tickets_.missing(anchors);
   std::erase_if(all.tickets, [&](const Seen& ticket) {
     const bool dead =
         ticket.row.anchored() ? gone.contains(ticket.row.anchor) : !alive.at(ticket.row.session);
-    return dead && tickets().remove_dead(ticket);
+    return dead && tickets_.remove_dead(ticket);
   });
 }
 
-// All of a snapshot, and what the rule says of them.
-std::vector<TicketInfo> StoredSpace::describe(const Snapshot& all) {
+// The tickets of a snapshot, with what the rule says of them.
+std::vector<TicketInfo> Inspection::describe(const Snapshot& all) {
   std::map<std::string, SessionRow> sessions;
   for (const Entry& entry : all.sessions) {
     sessions.emplace(entry.key.substr(session_prefix.size()), parse_session(entry));
@@ -95,9 +92,7 @@ std::vector<TicketInfo> StoredSpace::describe(const Snapshot& all) {
   return infos;
 }
 
-std::vector<TicketInfo> StoredSpace::inspect(const Path& path) {
-  const Stay stay{*this};
-  check_open();
+std::vector<TicketInfo> Inspection::inspect(const Path& path) const {
   Snapshot all = snapshot();
   remove_dead(all);
   std::vector<TicketInfo> infos = describe(all);
@@ -109,11 +104,9 @@ std::vector<TicketInfo> StoredSpace::inspect(const Path& path) {
   return infos;
 }
 
-// What its tickets wait for, and what that waits for: the second tells whether the first holds.
-std::vector<TicketInfo> StoredSpace::inspect_waits(const Owner& owner) {
-  const Stay stay{*this};
-  check_open();
-  Reachable reachable{*store_};
+// Reads the blockers of its tickets, and the blockers of those: they tell which of the first hold.
+std::vector<TicketInfo> Inspection::inspect_waits(const Owner& owner) const {
+  Reachable reachable{store_};
   reachable.add_family(owner);
   const std::vector<Token> own = reachable.of(owner);
   reachable.add_conflicts(own);
@@ -127,7 +120,7 @@ std::vector<TicketInfo> StoredSpace::inspect_waits(const Owner& owner) {
     sessions.insert(std::string{session_prefix} + seen.row.session);
   }
   remove_dead(all);
-  all.sessions = tickets().read_keys(sessions);
+  all.sessions = tickets_.read_keys(sessions);
   std::vector<TicketInfo> infos = describe(all);
   std::set<Token> told{own.begin(), own.end()};
   for (const TicketInfo& info : infos) {
@@ -138,9 +131,9 @@ std::vector<TicketInfo> StoredSpace::inspect_waits(const Owner& owner) {
   return infos;
 }
 
-// Earlier tickets that together keep it waiting, each as it was seen: while they stand, it is not
-// granted and never was. Empty: it holds.
-std::vector<Guard> StoredSpace::waits(const Snapshot& all, const Seen& ticket) {
+// Guards on earlier tickets that together block it, each as it was read: while they stand, it is
+// not granted and never was. Empty: it holds.
+std::vector<Guard> Inspection::waits(const Snapshot& all, const Seen& ticket) {
   const Ticket own{.number = ticket.number, .claims = ticket.row.claims, .owner = {}};
   std::vector<Ticket> earlier;
   std::vector<Guard> guards;
@@ -160,77 +153,37 @@ std::vector<Guard> StoredSpace::waits(const Snapshot& all, const Seen& ticket) {
 }
 
 // NOLINTNEXTLINE(readability-function-cognitive-complexity): one loop over what may be found.
-bool StoredSpace::evict(Token token, bool at_once) {
-  const Stay stay{*this};
-  check_open();
+bool Inspection::evict(Token token, bool at_once) const {
   bool removed = false;
   for (;;) {
     const Snapshot all = snapshot();
-    // Nobody can be told of the end of such a ticket, so there is nothing to wait for.
+    // Such a ticket has no holder that could be notified, so it is removed at once.
     const auto broken = std::ranges::find(all.unreadable, token, &Unreadable::number);
     if (broken != all.unreadable.end()) {
       if (broken->newer) refuse_row(broken->entries.front(), {.why = broken->why, .newer = true});
-      if (tickets().remove_unreadable(*broken)) removed = true;
+      if (tickets_.remove_unreadable(*broken)) removed = true;
     }
     const auto found = std::ranges::find(all.tickets, token, &Seen::number);
     if (found == all.tickets.end()) return removed;
-    if (tickets().overdue(found->row)) {
-      if (tickets().remove(*found)) return removed;
+    if (tickets_.overdue(found->row)) {
+      if (tickets_.remove(*found)) return removed;
       continue;
     }
     if (found->row.evicted && !at_once) return removed;
-    // A waiter has no margin, so it must still be one when it is removed.
+    // A waiter gets no margin, so the removal is guarded on it still waiting.
     const std::vector<Guard> waiting = at_once ? std::vector<Guard>{} : waits(all, *found);
     if (at_once || !waiting.empty()) {
-      if (tickets().remove(*found, waiting)) return true;
+      if (tickets_.remove(*found, waiting)) return true;
       continue;
     }
     Row row = found->row;
-    const Instant until = detail::saturating_add(store_->now(), evict_margin);
+    const Instant until = detail::saturating_add(store_.now(), evict_margin);
     row.deadline = std::min(row.deadline.value_or(until), until);
     row.evicted = true;
     Txn txn;
     txn.guards.push_back(Guard::unchanged(found->entry.key, found->entry.changed));
     txn.writes.push_back(Write::put(found->entry.key, row.text()));
-    if (store_->apply(txn).committed) return true;
-  }
-}
-
-void StoredSpace::sweep(std::span<const Entry> sessions) {
-  if (sessions.empty()) return;
-  const Snapshot all = snapshot();
-  for (const Entry& session : sessions) {
-    const std::string_view id = std::string_view{session.key}.substr(session_prefix.size());
-    for (const Seen& ticket : all.tickets) {
-      if (!ticket.row.anchored() && ticket.row.session == id) tickets().remove_dead(ticket);
-    }
-    Txn txn;
-    txn.guards.push_back(Guard::unchanged(session.key, session.changed));
-    txn.writes.push_back(Write::remove(session.key));
-    store_->apply(txn);
-  }
-}
-
-// Of what dead sessions left behind: all of it when the space is opened, and later what was
-// noticed.
-void StoredSpace::sweep_dead() noexcept {
-  try {
-    {
-      const base::Mutex::Scoped lock{mutex_};
-      if (swept_once_ && dead_.empty()) return;
-      swept_once_ = true;
-      dead_.clear();
-    }
-    Txn txn;
-    txn.reads.push_back(Range::prefix(std::string{session_prefix}));
-    Outcome outcome = store_->apply(txn);
-    std::vector<Entry>& sessions = outcome.reads.front();
-    std::erase_if(sessions, [this](const Entry& entry) {
-      return store_->alive(std::string_view{entry.key}.substr(session_prefix.size()));
-    });
-    sweep(sessions);
-  } catch (...) {  // NOLINT(bugprone-empty-catch)
-    // Nobody waits for it: whoever needs one of these out of the way does that itself.
+    if (store_.apply(txn).committed) return true;
   }
 }
 

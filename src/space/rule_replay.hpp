@@ -1,12 +1,13 @@
-// rehearsal.hpp: plays a script of requests, releases, cancellations and the like on a space, and
-// holds it against the rule after every step. For tests and fuzzers.
+// rule_replay.hpp: plays a script of requests, releases, cancellations and the like on a space, and
+// compares the space with the rule after every step. For tests and fuzzers.
 //
-// One thread, and waiters that only take notes: each step's outcome is exact. In a space that tells
-// them from other threads, `settle` returns when all have been told.
+// One thread makes all calls, and waiters only record their outcome, so each step's outcome is
+// exact. In a space that notifies waiters from other threads, `await_notices` returns when all have
+// been notified.
 //
-// Some steps bring a crowd: that many holds below one path, gone again at the end of the step. In a
-// local space a crowd of the default size fills a shard, so that it forgets other paths and uses
-// their memory again.
+// Some steps take a crowd: many holds below one path, released at the end of the step. In a local
+// space a crowd of the default size fills a shard, so that the shard forgets other paths and reuses
+// their memory.
 #pragma once
 
 #include <algorithm>
@@ -35,17 +36,17 @@
 
 namespace tenure {
 
-class Rehearsal {
+class RuleReplay {
  public:
   static constexpr std::size_t large_crowd = 128;
 
-  explicit Rehearsal(
-      detail::Backend* space, std::function<void()> settle = [] {},
+  explicit RuleReplay(
+      detail::Backend* space, std::function<void()> await_notices = [] {},
       std::size_t crowd_size = large_crowd)
-      : space_(space), settle_(std::move(settle)), crowd_size_(crowd_size) {}
-  Rehearsal(const Rehearsal&) = delete;
-  Rehearsal& operator=(const Rehearsal&) = delete;
-  ~Rehearsal() {
+      : space_(space), await_notices_(std::move(await_notices)), crowd_size_(crowd_size) {}
+  RuleReplay(const RuleReplay&) = delete;
+  RuleReplay& operator=(const RuleReplay&) = delete;
+  ~RuleReplay() {
     for (Actor& actor : actors_) {
       if (actor.role == Role::waiting) detail::cancel(space_, actor);
       if (actor.role == Role::holding || actor.role == Role::evicted) space_->release(actor.grant);
@@ -153,8 +154,8 @@ class Rehearsal {
     }
   }
 
-  // Parents of crowds: each shard of a few (a path's route chooses it) has one of every name, so
-  // that one crowd follows another into the same shard.
+  // Parents of crowds: of every name one path in each of a few shards (the route of a path chooses
+  // it), so that one crowd follows another in the same shard.
   static Path crowded(std::size_t name, std::size_t shard) {
     constexpr std::size_t routes = 32;
     static const std::array names = {"a", "b", "c"};
@@ -177,7 +178,7 @@ class Rehearsal {
       detail::Grant grant = space_->request_free(claims[0], nobody_);
       expect(grant.ticket != nullptr || space_->try_request({claims, nobody_}, grant),
              "a free path was refused");
-      // They conflict with the same others, so the first and the last tell.
+      // All conflict with the same others, so checking the first and the last is enough.
       if (i == 0 || i + 1 == crowd_size_) note_token(claims, grant.token);
       grants.push_back(grant);
     }
@@ -189,7 +190,7 @@ class Rehearsal {
     }
   }
 
-  // Tokens of all that ever conflicted, however long ago and whatever was forgotten since.
+  // Compares with the tokens of all conflicting tickets there ever were.
   void note_token(std::span<const Claim> claims, Token token) {
     const auto* const earlier = past_.conflicting(claims);
     expect(earlier == nullptr || earlier->token < token,
@@ -245,7 +246,7 @@ class Rehearsal {
     const bool live = actor.role == Role::waiting || actor.role == Role::holding;
     expect(space_->evict(actor.ticket.number, true) == live,
            "evict told wrongly whether it was there");
-    settle_();
+    await_notices_();
     if (actor.role == Role::waiting) {
       expect(actor.news == detail::WaitOutcome::evicted, "an evicted waiter was not told");
       forget(actor);
@@ -295,9 +296,9 @@ class Rehearsal {
     actor.role = Role::idle;
   }
 
-  // Who holds and who waits is what the rule says, and inspection says the same.
+  // Compares holders, waiters and inspect() with the rule.
   void compare() {
-    settle_();
+    await_notices_();
     for (Actor& actor : actors_) {
       if (actor.role == Role::waiting && actor.news == detail::WaitOutcome::granted) {
         actor.role = Role::holding;
@@ -336,7 +337,7 @@ class Rehearsal {
   }
 
   detail::Backend* space_;
-  std::function<void()> settle_;
+  std::function<void()> await_notices_;
   detail::OwnerRef nobody_;
   std::deque<Actor> actors_ = std::deque<Actor>(8);
   std::size_t crowd_size_;

@@ -1,16 +1,16 @@
 // Requests of callers that must not wait for a server: a thread of the space makes them.
 //
-// Whoever takes a request out of asking_ has decided how its wait ends. The thread that makes the
-// request then finds it gone, and gives the ticket back if there is one.
+// The thread that takes a request out of asking_ has decided how its wait ends. The thread that
+// makes the request then finds it gone, and removes the ticket if there is one.
 #include <exception>
 #include <utility>
 
-#include "space/stored/stored_space.hpp"
+#include "space/stored/waits.hpp"
 #include "tenure/error.hpp"
 
 namespace tenure::stored {
 
-void StoredSpace::ask_in_background(const RecordRef& record, detail::Waiter& waiter) {
+void Waits::ask_in_background(const RecordRef& record, detail::Waiter& waiter) {
   const RequestThreads::Lane lane = waiter.caller == detail::Caller::goes_on
                                         ? RequestThreads::of_this_thread()
                                         : RequestThreads::own();
@@ -20,10 +20,10 @@ void StoredSpace::ask_in_background(const RecordRef& record, detail::Waiter& wai
     const base::Mutex::Scoped lock{mutex_};
     asking_.emplace(&waiter, record);
   }
-  enter();
+  parts_.life.enter();
   try {
     request_threads_->run(lane, [this, record] {
-      const Working working{this};
+      const Lifetime::Working working{parts_.life};
       ask_for_waiter(record);
     });
   } catch (...) {
@@ -32,67 +32,64 @@ void StoredSpace::ask_in_background(const RecordRef& record, detail::Waiter& wai
       const base::Mutex::Scoped lock{mutex_};
       taken = asking_.erase(&waiter) == 0;
     }
-    leave();
+    parts_.life.leave();
     if (!taken) throw;
   }
 }
 
-bool StoredSpace::try_in_background(const detail::Ask& ask, detail::Waiter& waiter) {
-  if (!store_->remote()) return false;
-  const Stay stay{*this};
-  const RecordRef record = new_record(ask);
+void Waits::try_in_background(const RecordRef& record, detail::Waiter& waiter) {
   record->only_try = true;
   ask_in_background(record, waiter);
-  return true;
 }
 
-bool StoredSpace::is_asked(const RecordRef& record) noexcept {
+bool Waits::is_asked(const RecordRef& record) noexcept {
   const base::Mutex::Scoped lock{mutex_};
   const auto found = asking_.find(record->waiter);
-  return found != asking_.end() && found->second == record;  // The memory may be another's by now.
+  // A later waiter may have the same address.
+  return found != asking_.end() && found->second == record;
 }
 
-// Its ticket is there.
-StoredSpace::Queued StoredSpace::queue_asked(const RecordRef& record) noexcept {
+// Its ticket is in the store.
+Waits::Queued Waits::queue_asked(const RecordRef& record) noexcept {
   const base::Mutex::Scoped lock{mutex_};
   const auto found = asking_.find(record->waiter);
   if (found == asking_.end() || found->second != record) return Queued::unwanted;
   if (waiting_.contains(record->number.value)) return Queued::twice;
   asking_.erase(found);
   record->waiter->grant.token = record->number;
-  waiting_.emplace(record->number.value, record);
+  waiting_.try_emplace(record->number.value, Waiting{.record = record, .watches = {}});
   return Queued::queued;
 }
 
-void StoredSpace::ask_for_waiter(const RecordRef& record) noexcept {
-  const Stay stay{*this};
+void Waits::ask_for_waiter(const RecordRef& record) noexcept {
+  const Lifetime::Stay stay{parts_.life};
   if (!is_asked(record)) {
-    leave();
+    parts_.life.leave();
     return;
   }
-  View view;
+  Tickets::View view;
   try {
-    check_open();
+    parts_.life.check_open();
     if (!record->only_try) {
-      view = first_view(*record);
-    } else if (!try_append(*record)) {
+      view = parts_.requests.first_view(*record);
+    } else if (!parts_.requests.try_append(*record)) {
       end_asked(record, detail::WaitOutcome::taken);
-      leave();
+      parts_.life.leave();
       return;
     }
   } catch (...) {
     end_asked(record, detail::WaitOutcome::failed, std::current_exception());
-    leave();
+    parts_.life.leave();
     return;
   }
   switch (queue_asked(record)) {
     case Queued::queued: break;
-    case Queued::unwanted: give_up(record); return;
+    case Queued::unwanted: parts_.holds.give_up(record); return;
     case Queued::twice: try { throw_waited_for(*record);
       } catch (...) {
         end_asked(record, detail::WaitOutcome::failed, std::current_exception());
       }
-      leave();
+      parts_.life.leave();
       return;
   }
   detail::Waiter& waiter = *record->waiter;
@@ -106,23 +103,23 @@ void StoredSpace::ask_for_waiter(const RecordRef& record) noexcept {
   }
 }
 
-// As wait_in_line(), of a ticket that was appended because nobody was in its way.
-bool StoredSpace::hold_tried(const RecordRef& record) {
+// As wait_in_line(), of a ticket that was appended because nothing blocked it.
+bool Waits::hold_tried(const RecordRef& record) {
   try {
-    if (record->row.max_hold.count() != 0) start_own_deadline(*record);
+    if (record->row.max_hold.count() != 0) parts_.requests.start_deadline(*record);
   } catch (...) {
     if (take(record) == nullptr) return false;
-    give_up(record);
+    parts_.holds.give_up(record);
     throw;
   }
   if (take(record) == nullptr) return false;
-  hold(record);
+  parts_.holds.hold(record);
   return true;
 }
 
-// Ends its wait, unless that is decided already.
-void StoredSpace::end_asked(const RecordRef& record, detail::WaitOutcome outcome,
-                            std::exception_ptr error) noexcept {
+// Ends its wait, unless the outcome is decided already.
+void Waits::end_asked(const RecordRef& record, detail::WaitOutcome outcome,
+                      std::exception_ptr error) noexcept {
   detail::Waiter* waiter = nullptr;
   {
     const base::Mutex::Scoped lock{mutex_};
@@ -136,7 +133,7 @@ void StoredSpace::end_asked(const RecordRef& record, detail::WaitOutcome outcome
   tell(*waiter, outcome);
 }
 
-std::vector<detail::Waiter*> StoredSpace::take_all_asking() noexcept {
+std::vector<detail::Waiter*> Waits::take_all_asking() noexcept {
   std::vector<detail::Waiter*> waiters;
   const base::Mutex::Scoped lock{mutex_};
   std::erase_if(asking_, [&waiters](const auto& item) {

@@ -1,4 +1,4 @@
-#include "space/stored/look.hpp"
+#include "space/stored/conflict_query.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -8,31 +8,31 @@
 namespace tenure::stored {
 namespace {
 
-// Of a range that may have entries of the claim's own group in it.
+// Read of a range that may contain entries of the claim's own group.
 constexpr std::uint32_t few_entries = 4;
 
 }  // namespace
 
-Revision Floors::of(const std::string& line) const {
+Revision EmptyPrefixes::end_of(const std::string& line) const {
   const base::Mutex::Scoped lock{mutex_};
   const auto at = lines_.find(line);
   return at == lines_.end() ? Revision{} : at->second;
 }
 
-void Floors::raise(const std::string& line, Revision to) {
+void EmptyPrefixes::extend(const std::string& line, Revision to) {
   const base::Mutex::Scoped lock{mutex_};
   if (lines_.size() >= max_lines) lines_.clear();
-  Revision& floor = lines_[line];
-  floor = std::max(floor, to);
+  Revision& end = lines_[line];
+  end = std::max(end, to);
 }
 
-Look::Look(std::span<const Claim> claims, Regions seen, Revision number, const Floors& floors,
-           Extent extent)
+ConflictQuery::ConflictQuery(std::span<const Claim> claims, Regions seen, Revision number,
+                             const EmptyPrefixes& empty, Extent extent)
     : number_(number) {
-  for (const Claim& claim : claims) add_lines(claim, exclusive_region, floors);
+  for (const Claim& claim : claims) add_lines(claim, exclusive_region, empty);
   for (const Claim& claim : claims) {
     if (seen.shared && claim.mode.kind() != Mode::Kind::shared) {
-      add_lines(claim, shared_region, floors);
+      add_lines(claim, shared_region, empty);
     }
   }
   for (const Claim& claim : claims) {
@@ -42,8 +42,8 @@ Look::Look(std::span<const Claim> claims, Regions seen, Revision number, const F
   add_unseen(claims, seen);
 }
 
-// What is in a line, and earlier. Numbers are the ends of the keys.
-Range Look::until_own(std::string line) const {
+// The entries of a line that are earlier than the ticket. A key ends in the ticket's number.
+Range ConflictQuery::until_own(std::string line) const {
   Range range = Range::prefix(std::move(line));
   if (number_ == this_apply) {
     range.before = this_apply;
@@ -53,17 +53,18 @@ Range Look::until_own(std::string line) const {
   return range;
 }
 
-void Look::add_conflict(Range range, std::string_view own) {
+void ConflictQuery::add_conflict(Range range, std::string_view own) {
   ranges_.push_back(std::move(range));
   owns_.push_back(own);
 }
 
-void Look::add_lines(const Claim& claim, std::string_view region, const Floors& floors) {
+void ConflictQuery::add_lines(const Claim& claim, std::string_view region,
+                              const EmptyPrefixes& empty) {
   for (std::size_t depth = 0; depth <= claim.path.depth(); ++depth) {
     Range line = until_own(here(region, claim.path.prefix(depth))).last();
     lines_.push_back({.range = ranges_.size(), .size = line.from.size()});
-    const Revision floor = floors.of(line.from);
-    if (floor != Revision{} && floor < number_) line.from += stamp(floor);
+    const Revision end = empty.end_of(line.from);
+    if (end != Revision{} && end < number_) line.from += stamp(end);
     add_conflict(std::move(line), {});
   }
   Range below_it = Range::prefix(below(region, claim.path)).first();
@@ -71,7 +72,7 @@ void Look::add_lines(const Claim& claim, std::string_view region, const Floors& 
   add_conflict(std::move(below_it), {});
 }
 
-void Look::add_groups(const Claim& claim, Extent extent) {
+void ConflictQuery::add_groups(const Claim& claim, Extent extent) {
   const std::string_view own = claim.mode.name();
   const bool whole = extent == Extent::all && !own.empty();
   const bool in_region = claim.mode.kind() == Mode::Kind::named || claim.mode.limit() != 0;
@@ -96,7 +97,7 @@ void Look::add_groups(const Claim& claim, Extent extent) {
   add_conflict(std::move(below_it), own);
 }
 
-void Look::add_limit(const Claim& claim) {
+void ConflictQuery::add_limit(const Claim& claim) {
   const std::uint32_t limit = claim.mode.limit();
   if (limit == 0) return;
   Range range = until_own(line_of(claim)).last(limit);
@@ -108,10 +109,10 @@ void Look::add_limit(const Claim& claim) {
   ranges_.push_back(std::move(range));
 }
 
-// The two regions are next to each other. In a look of its own the ticket may find itself: then it
-// has seen somebody there, and no harm is done. Later tickets are not passed over: a region may
-// have very many.
-void Look::add_unseen(std::span<const Claim> claims, Regions seen) {
+// The two regions are adjacent. A later query of the ticket may find the ticket itself; the region
+// then counts as seen, which is harmless. Later tickets are not filtered out here, since a region
+// may have very many.
+void ConflictQuery::add_unseen(std::span<const Claim> claims, Regions seen) {
   const bool shared = !seen.shared && std::ranges::any_of(claims, [](const Claim& claim) {
     return claim.mode.kind() != Mode::Kind::shared;
   });
@@ -124,20 +125,20 @@ void Look::add_unseen(std::span<const Claim> claims, Regions seen) {
   ranges_.push_back(std::move(range));
 }
 
-std::vector<Range> Look::next(std::size_t done, std::size_t most) const {
+std::vector<Range> ConflictQuery::next(std::size_t done, std::size_t most) const {
   const auto from = ranges_.begin() + static_cast<std::ptrdiff_t>(done);
   const std::size_t count = std::min(most, ranges_.size() - done);
   return {from, from + static_cast<std::ptrdiff_t>(count)};
 }
 
-void Look::raise(Floors& floors, Revision number) const {
+void ConflictQuery::record_empty(EmptyPrefixes& empty, Revision number) const {
   for (const Line& line : lines_) {
-    floors.raise(ranges_[line.range].from.substr(0, line.size), number);
+    empty.extend(ranges_[line.range].from.substr(0, line.size), number);
   }
 }
 
-// Of several the latest: when that goes, most likely all before it have.
-void Look::find_blocker(std::span<const std::vector<Entry>> reads, Found& result) const {
+// Chooses the latest of several: when it goes, the earlier ones most likely are gone.
+void ConflictQuery::find_blocker(std::span<const std::vector<Entry>> reads, Found& result) const {
   const Entry* latest = nullptr;
   for (std::size_t i = 0; i < std::min(owns_.size(), reads.size()); ++i) {
     bool own_only = !owns_[i].empty() && ranges_[i].limit == reads[i].size();
@@ -151,7 +152,7 @@ void Look::find_blocker(std::span<const std::vector<Entry>> reads, Found& result
   if (latest != nullptr) result.blockers.push_back(*latest);
 }
 
-void Look::find_limit(std::span<const std::vector<Entry>> reads, Found& result) const {
+void ConflictQuery::find_limit(std::span<const std::vector<Entry>> reads, Found& result) const {
   for (const Limit& limit : limits_) {
     if (limit.range >= reads.size()) return;
     const std::vector<Entry>& members = reads[limit.range];
@@ -165,7 +166,7 @@ void Look::find_limit(std::span<const std::vector<Entry>> reads, Found& result) 
   }
 }
 
-Look::Found Look::found(std::span<const std::vector<Entry>> reads) const {
+ConflictQuery::Found ConflictQuery::found(std::span<const std::vector<Entry>> reads) const {
   Found result;
   result.partial = reads.size() < ranges_.size();
   for (std::size_t i = owns_.size() + limits_.size(); i < std::min(ranges_.size(), reads.size());

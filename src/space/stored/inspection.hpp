@@ -1,0 +1,43 @@
+// inspection.hpp: all tickets of a space: listing them, and evicting one as an operator.
+//
+// Listing removes dead and overdue tickets on the way. The rule says which tickets are granted, and
+// what blocks the others.
+//
+// Thread safety: all calls; it has no state.
+#pragma once
+
+#include <vector>
+
+#include "space/stored/rows.hpp"
+#include "space/stored/tickets.hpp"
+#include "tenure/store.hpp"
+#include "tenure/ticket_info.hpp"
+
+namespace tenure::stored {
+
+class Inspection {
+ public:
+  Inspection(Store& store, Hints& hints) noexcept : store_(store), tickets_(store, hints) {}
+
+  [[nodiscard]] std::vector<TicketInfo> inspect(const Path& path) const;
+  // As StoredSpace::inspect_waits().
+  [[nodiscard]] std::vector<TicketInfo> inspect_waits(const Owner& owner) const;
+  // As Space::evict() and, if `at_once`, Space::evict_now().
+  [[nodiscard]] bool evict(Token token, bool at_once) const;
+
+ private:
+  struct Snapshot {
+    std::vector<Seen> tickets;
+    std::vector<Unreadable> unreadable;
+    std::vector<Entry> sessions;
+  };
+  [[nodiscard]] Snapshot snapshot() const;
+  [[nodiscard]] static std::vector<TicketInfo> describe(const Snapshot& all);
+  void remove_dead(Snapshot& all) const;
+  [[nodiscard]] static std::vector<Guard> waits(const Snapshot& all, const Seen& ticket);
+
+  Store& store_;
+  const Tickets tickets_;
+};
+
+}  // namespace tenure::stored

@@ -1,0 +1,77 @@
+// record.hpp: a ticket of this process, as its stored space knows it, from the request to the
+// release.
+//
+//   field                     | changed by                                 | read by
+//   --------------------------+--------------------------------------------+---------------------
+//   the claims and deadline   | until the grant: the thread that judges    | that thread; others
+//   in `row`                  | the ticket. Then calls on the Hold, which  | with `mutex` locked
+//                             | one thread makes at a time, with `mutex`   |
+//                             | locked                                     |
+//   `number`, rest of `row`   | the thread that appends, before others can | any thread
+//                             | see the record; constant after that        |
+//   guarded fields            | any thread, with `mutex` locked            | the same
+//
+// Mutex: no other mutex is locked, and no store is called, with `mutex` locked.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "base/annotations.hpp"
+#include "base/mutex.hpp"
+#include "space/stored/conflict_query.hpp"
+#include "space/stored/keys.hpp"
+#include "space/stored/row.hpp"
+#include "tenure/detail/backend.hpp"
+#include "tenure/store.hpp"
+
+namespace tenure::stored {
+
+using Watches = std::vector<std::unique_ptr<Watch>>;
+
+struct Record {
+  Row row;  // As it was appended or downgraded.
+  Token number;
+  Revision written;                     // The revision that wrote row.deadline.
+  std::shared_ptr<const TxnPart> part;  // The caller's, for the transaction of the append.
+  detail::Waiter* waiter = nullptr;
+  bool only_try = false;  // Not queued: granted at once, or not appended.
+  bool adopted = false;   // It was appended before its wait, and stays when the wait ends.
+  std::optional<ConflictQuery::Found> found;  // Of an adopted ticket: what its append found.
+  std::shared_ptr<Record> held;               // Itself, while a Hold has it.
+
+  mutable base::Mutex mutex;
+  // A downgrade whose answer was lost: the row that it may have written.
+  std::optional<Row> perhaps TENURE_GUARDED_BY(mutex);
+  // Watches of a hold. A thread that makes new ones begins a round, and keeps them here only if no
+  // other thread has begun a later round meanwhile.
+  std::uint64_t round TENURE_GUARDED_BY(mutex) = 0;
+  Watches watches TENURE_GUARDED_BY(mutex);
+  std::optional<std::stop_source> lost TENURE_GUARDED_BY(mutex);  // After the first lost().
+  bool is_lost TENURE_GUARDED_BY(mutex) = false;                  // lost() fires or has fired.
+  std::optional<Instant> deadline TENURE_GUARDED_BY(mutex);       // The newest that was read,
+  Revision seen_at TENURE_GUARDED_BY(mutex);                      // and the revision that wrote it.
+  bool evicted TENURE_GUARDED_BY(mutex) = false;                  // A row that says so was read.
+  bool moving TENURE_GUARDED_BY(mutex) = false;  // A downgrade moves it from one key to another.
+
+  // Requires `mutex`, except on the thread that may change the claims.
+  [[nodiscard]] std::string first_key() const { return row_key(row.claims.front(), number); }
+  // What a downgrade changes; the rest of the row stays the same object for readers.
+  void narrow_to(const Row& narrowed) TENURE_REQUIRES(mutex) {
+    row.claims = narrowed.claims;
+    row.number = narrowed.number;
+    row.deadline = narrowed.deadline;
+    row.evicted = narrowed.evicted;
+  }
+};
+using RecordRef = std::shared_ptr<Record>;
+
+// Removes the ticket. After a downgrade whose answer was lost it removes whichever entries exist,
+// without a guard; otherwise it is guarded on the first entry.
+[[nodiscard]] Txn removal(const Record& record);
+
+}  // namespace tenure::stored
