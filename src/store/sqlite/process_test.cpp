@@ -89,6 +89,7 @@ TEST_F(SqliteProcess, AKilledProcessEndsItsSession) {
   EXPECT_TRUE(store->alive(id));
   conformance::Bell bell;
   const auto watch = store->watch(death_of(id), bell.notice());
+  await_first_round(*store);
   holder.kill();
   bell.wait();
   EXPECT_FALSE(store->alive(id));

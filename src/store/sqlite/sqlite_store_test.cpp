@@ -197,15 +197,6 @@ std::uint32_t rings(const Directory& directory) {
   return side.doorbell(0).word.load();
 }
 
-// In its first round the service thread arms and checks all watches.
-void await_first_round(Store& store) {
-  conformance::Bell bell;
-  WatchFor now;
-  now.until = store.now();
-  const auto watch = store.watch(now, bell.notice());
-  bell.wait();
-}
-
 // By a commit of the same bucket that is still under way: nothing is due yet, and the commit rings
 // again when it is made.
 TEST(SqliteStore, AWatchThatWasRungTooEarlyIsArmedAgain) {

@@ -57,6 +57,15 @@ inline Revision put(Store& store, std::string key, std::string value = "",
   return store.apply(one).revision;
 }
 
+// In its first round the service thread arms and checks all watches.
+inline void await_first_round(Store& store) {
+  conformance::Bell bell;
+  WatchFor now;
+  now.until = store.now();
+  const auto watch = store.watch(now, bell.notice());
+  bell.wait();
+}
+
 inline std::vector<Entry> read(Store& store, Range range) {
   return store.apply(txn({}, {}, {std::move(range)})).reads.at(0);
 }
