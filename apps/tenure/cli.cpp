@@ -196,6 +196,32 @@ void define_pipeline(Definitions& in) {
         "Where the `locks` of tasks are (default: $TENURE_SPACE, or else a file of this user)");
 }
 
+void define_flow(Definitions& in) {
+  CLI::App* const app = command(in, "flow", "List the workflows of a store, and send to them");
+  app->add_option("ACTION", in.raw.action,
+                  "ls; show: state, locks and timeline of one; history: its log; signal: send it a "
+                  "value; cancel: let it clean up and end; terminate: end it without its code")
+      ->required();
+  app->add_option("ID", in.raw.id, "The workflow, as ls prints it")->check(refuse_nothing);
+  app->add_option("NAME", in.raw.name, "signal: the signal's name; terminate: the reason")
+      ->check(refuse_nothing);
+  app->add_option("VALUE", in.raw.content, "signal: JSON, or a text (default: null)");
+  value(app, "--type", in.raw.type, "TYPE", "ls: only workflows of this type");
+  value(app, "--state", in.raw.state, "STATE",
+        "ls: only scheduled, running, completed, failed, cancelled or timed-out ones");
+  app->add_option("--tag", in.raw.tags, "ls: only those with this tag; several: all of them")
+      ->type_name("NAME=VALUE")
+      ->check(refuse_nothing);
+  value(app, "--since", in.raw.since, "DURATION", "ls: only those created within this time");
+  value(app, "--limit", in.raw.limit, "N", "ls: print at most N (default: 100)");
+  value(app, "--after", in.raw.after, "ID", "ls: go on after this one, the last of a page");
+  value(app, "--message-id", in.raw.message_id, "TEXT",
+        "signal: send it once, however often this is repeated");
+  app->add_flag("--json", in.raw.json,
+                "Print one JSON document; history: one document per entry, each on one line");
+  space(app, in);
+}
+
 void define_rest(Definitions& in) {
   command(in, "demo", "Show locks at work, live, in a few seconds");
   CLI::App* const completions =
@@ -219,6 +245,7 @@ std::unique_ptr<Definitions> define() {
   define_operations(*in);
   define_bench(*in);
   define_pipeline(*in);
+  define_flow(*in);
   define_rest(*in);
   return in;
 }

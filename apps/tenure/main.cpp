@@ -13,6 +13,7 @@
 #include "demo.hpp"
 #include "demo_processes.hpp"
 #include "exit_status.hpp"
+#include "flow.hpp"
 #include "git.hpp"
 #include "list.hpp"
 #include "operate.hpp"
@@ -50,6 +51,7 @@ struct Perform {
   int operator()(const TreeOptions& options) const { return tree(options, terminal); }
   int operator()(const ShowOptions& options) const { return show(options, terminal); }
   int operator()(const WatchOptions& options) const { return watch(options, terminal); }
+  int operator()(const FlowCommand& options) const { return flow(options, terminal); }
   int operator()(const DoctorOptions& options) const { return doctor(options, terminal); }
   int operator()(const DemoOptions& /*options*/) const { return demo(terminal); }
 };

@@ -13,6 +13,7 @@
 
 #include "exit_status.hpp"
 #include "tenure/claim.hpp"
+#include "tenure/flow.hpp"
 #include "tenure/path.hpp"
 #include "tenure/ticket.hpp"
 
@@ -101,6 +102,19 @@ struct PipelineCommand {
   std::chrono::nanoseconds report = std::chrono::seconds{30};  // Between "still running" lines.
 };
 
+struct FlowCommand {
+  enum class Action : std::uint8_t { ls, show, history, signal, cancel, terminate };
+  Action action = Action::ls;
+  std::string space;
+  std::string id;     // Of all actions but ls.
+  std::string name;   // Of a signal.
+  std::string value;  // Of a signal; why it is terminated.
+  std::string message_id;
+  FlowFilter filter;
+  std::optional<std::chrono::nanoseconds> since;
+  bool json = false;
+};
+
 struct DemoOptions {};
 // For the four processes that `demo` starts; not shown in the help.
 struct ContenderOptions {
@@ -121,6 +135,6 @@ struct PrintOptions {
 using Command =
     std::variant<PrintOptions, RunOptions, GitOptions, LsOptions, TreeOptions, ShowOptions,
                  WatchOptions, EvictOptions, DoctorOptions, BenchOptions, PipelineCommand,
-                 DemoOptions, ContenderOptions, CompletionsOptions, ManOptions>;
+                 FlowCommand, DemoOptions, ContenderOptions, CompletionsOptions, ManOptions>;
 
 }  // namespace tenure::cli

@@ -240,6 +240,80 @@ PipelineCommand pipeline_options(const Raw& raw) {
   return out;
 }
 
+FlowCommand::Action flow_action_of(const std::string& text) {
+  using enum FlowCommand::Action;
+  if (text == "ls") return ls;
+  if (text == "show") return show;
+  if (text == "history") return history;
+  if (text == "signal") return signal;
+  if (text == "cancel") return cancel;
+  if (text == "terminate") return terminate;
+  throw UsageError(fmt::format(
+      "ACTION must be ls, show, history, signal, cancel or terminate, not '{}'", printable(text)));
+}
+
+FlowState flow_state_of(const std::string& text) {
+  for (const FlowState state : {FlowState::scheduled, FlowState::running, FlowState::completed,
+                                FlowState::failed, FlowState::cancelled, FlowState::timed_out}) {
+    if (text == text_of(state)) return state;
+  }
+  throw UsageError(fmt::format(
+      "--state must be scheduled, running, completed, failed, cancelled or timed-out, not '{}'",
+      printable(text)));
+}
+
+FlowFilter flow_filter(const Raw& raw) {
+  FlowFilter out;
+  out.type = raw.type;
+  if (!raw.state.empty()) out.state = flow_state_of(raw.state);
+  for (const std::string& tag : raw.tags) {
+    const std::size_t equals = tag.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      throw UsageError(fmt::format("--tag takes NAME=VALUE, not '{}'", printable(tag)));
+    }
+    out.tags[tag.substr(0, equals)] = tag.substr(equals + 1);
+  }
+  out.after = raw.after;
+  out.limit = raw.limit.empty() ? 100 : number_of<std::size_t>("--limit", raw.limit, 1, 1'000'000);
+  return out;
+}
+
+FlowCommand flow_options(const Raw& raw) {
+  using enum FlowCommand::Action;
+  FlowCommand out;
+  out.action = flow_action_of(raw.action);
+  out.space = raw.space;
+  out.json = raw.json;
+  if (out.action == ls) {
+    if (!raw.id.empty()) {
+      throw UsageError("ls takes no ID; use show, or filter with --type, --state and --tag");
+    }
+  } else if (raw.id.empty()) {
+    throw UsageError(fmt::format("no ID given: whose workflow is meant by '{}'?", raw.action));
+  }
+  if (out.action == signal && raw.name.empty()) {
+    throw UsageError("no NAME given: which signal is it?");
+  }
+  if (!raw.name.empty() && out.action != signal && out.action != terminate) {
+    throw UsageError(fmt::format("{} takes one ID, and nothing after it", raw.action));
+  }
+  if (out.action == terminate) {
+    out.value = raw.name;  // What follows the ID.
+    if (!raw.content.empty()) throw UsageError("terminate takes an ID and a REASON: quote it");
+  } else {
+    out.name = raw.name;
+    out.value = raw.content;
+  }
+  out.id = raw.id;
+  out.message_id = raw.message_id;
+  if (!out.message_id.empty() && out.action != signal) {
+    throw UsageError("--message-id is for signal");
+  }
+  out.filter = flow_filter(raw);
+  if (!raw.since.empty()) out.since = duration_of("--since", raw.since);
+  return out;
+}
+
 CompletionsOptions completions_options(const Raw& raw) {
   if (raw.shell != "bash" && raw.shell != "zsh" && raw.shell != "fish") {
     throw UsageError(
@@ -264,6 +338,7 @@ Command options_of(const std::string& subcommand, const Raw& raw,
   }
   if (subcommand == "bench") return bench_options(raw);
   if (subcommand == "pipeline") return pipeline_options(raw);
+  if (subcommand == "flow") return flow_options(raw);
   if (subcommand == "completions") return completions_options(raw);
   if (subcommand == "man") return ManOptions{};
   if (subcommand == "demo") return DemoOptions{};

@@ -22,6 +22,9 @@ struct Raw {
   std::string action, file, jobs, summary, format, report, workspace, registry;
   std::vector<std::string> only, except, from;
   bool keep_going = false, wait = false, watch = false, stream = false;
+  // Of flow.
+  std::string id, name, content, type, state, since, after, limit, message_id;
+  std::vector<std::string> tags;
 };
 
 // Throws UsageError or BadRequest. `command_line` is what follows `--`, for run.

@@ -121,6 +121,9 @@ struct FlowFilter {
   std::string type{};  // Empty: all.
   std::optional<FlowState> state{};
   std::map<std::string, std::string> tags{};  // All of these.
+  std::optional<Instant> created_from{};
+  std::optional<Instant> created_before{};
+  std::string after{};  // The last one of the page before; empty: the first page.
   std::size_t limit = 1000;
   // NOLINTEND(readability-redundant-member-init)
 };

@@ -22,6 +22,7 @@
 #include "flow/executor.hpp"
 #include "flow/instance.hpp"
 #include "flow/partitions.hpp"
+#include "flow/queries.hpp"
 #include "flow/timers.hpp"
 #include "tenure/flow.hpp"
 
@@ -87,6 +88,7 @@ class Core : public std::enable_shared_from_this<Core> {
   [[nodiscard]] std::optional<Locker> locker(const std::string& id, const OpKey& key,
                                              const Owner& owner) const;
   void begin();
+  [[nodiscard]] Queries queries();
   void taken(Partition partition);
   void lost(Partition partition);
   [[nodiscard]] Partition partition_of(std::string_view id) const {

@@ -97,7 +97,7 @@ TEST_F(StoredFate, AnOverdueHoldIsLostAndPassedOn) {
   store->settle();
   EXPECT_FALSE(lost.stop_requested());
   store->advance(1s);
-  await(lost);  // A margin before the next one gets in.
+  await(lost);                                       // A margin before the next one gets in.
   EXPECT_FALSE(other().try_lock(book).has_value());  // Whoever looks removes what is overdue.
   ASSERT_EQ(space.inspect(book).size(), 2U);
   EXPECT_EQ(space.inspect(book).front().ticket.number, hold.token());

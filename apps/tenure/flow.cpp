@@ -1,0 +1,334 @@
+#include "flow.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/duration.hpp"
+#include "exit_status.hpp"
+#include "flow/queries.hpp"
+#include "snapshot.hpp"
+#include "space_choice.hpp"
+#include "tenure/detail/saturating.hpp"
+#include "tenure/error.hpp"
+#include "tenure/flow.hpp"
+
+namespace tenure::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using tenure::flow::Message;
+using tenure::flow::Queries;
+
+constexpr std::size_t history_page = 1000;
+
+// The store, and what it knows about workflows.
+struct Opened {
+  std::shared_ptr<Store> store;
+  std::string shown;
+  std::optional<Queries> queries;  // Nothing: no engine has used the store.
+
+  [[nodiscard]] const Queries& required() const {
+    if (queries) return *queries;
+    throw Error("there are no workflows in " + printable(shown) +
+                ": no engine has used it; name another store with --space");
+  }
+};
+
+Opened open(const FlowCommand& options) {
+  const SpaceChoice choice = choose_space(options.space);
+  Opened out{.store = open_existing_store(choice), .shown = choice.shown, .queries = {}};
+  if (const auto partitions = Queries::partitions_of(*out.store)) {
+    out.queries.emplace(*out.store, *partitions);
+  }
+  return out;
+}
+
+Style style_of(FlowState state) {
+  switch (state) {
+    case FlowState::completed: return Style::green;
+    case FlowState::failed:
+    case FlowState::timed_out: return Style::red;
+    case FlowState::cancelled: return Style::yellow;
+    case FlowState::scheduled: return Style::dim;
+    case FlowState::running: return Style::plain;
+  }
+  return Style::plain;
+}
+
+// What a program stored: JSON as JSON, anything else as text.
+Json value_of(const std::string& text) {
+  Json parsed = Json::parse(text, nullptr, false);
+  if (!parsed.is_discarded()) return parsed;
+  return printable(text);
+}
+
+Json json_of(const FlowInfo& info) {
+  Json out{{"id", printable(info.id)},
+           {"type", printable(info.type)},
+           {"state", text_of(info.state)},
+           {"created", time_text(info.created)},
+           {"starts", time_text(info.starts)}};
+  if (info.deadline) out["deadline"] = time_text(*info.deadline);
+  if (info.ended) out["ended"] = time_text(*info.ended);
+  out["tags"] = Json::object();
+  for (const auto& [name, value] : info.tags) out["tags"][printable(name)] = printable(value);
+  out["input"] = value_of(info.input);
+  if (info.state == FlowState::completed) {
+    out["result"] = value_of(info.result);
+  } else if (is_terminal(info.state)) {
+    out["error"] = {{"type", printable(info.error.type)},
+                    {"code", printable(info.error.code)},
+                    {"message", printable(info.error.message)}};
+  }
+  return out;
+}
+
+Json json_of(const HistoryEntry& entry) {
+  return {{"order", entry.order},     {"time", time_text(entry.stamp)},
+          {"kind", entry.kind},       {"name", printable(entry.name)},
+          {"scope", entry.scope},     {"sequence", entry.sequence},
+          {"attempt", entry.attempt}, {"value", value_of(entry.value)}};
+}
+
+void print(const Json& document) { fmt::print("{}\n", document.dump(2)); }
+
+std::string tags_text(const FlowInfo& info) {
+  std::string out;
+  for (const auto& [name, value] : info.tags) {
+    out += (out.empty() ? "" : " ") + printable(name + "=" + value);
+  }
+  return out;
+}
+
+// --- ls
+
+int list(const FlowCommand& options, const Terminal& terminal) {
+  const Opened in = open(options);
+  FlowFilter filter = options.filter;
+  const Instant now = in.store->now();
+  if (options.since) filter.created_from = detail::saturating_sub(now, *options.since);
+  std::vector<FlowInfo> all;
+  if (in.queries) all = in.queries->list(filter);
+  const bool more = all.size() == filter.limit;
+  if (options.json) {
+    Json flows = Json::array();
+    for (const FlowInfo& info : all) flows.push_back(json_of(info));
+    Json document{{"space", printable(in.shown)}, {"workflows", std::move(flows)}};
+    if (more) document["after"] = printable(all.back().id);
+    print(document);
+    return exit_ok;
+  }
+  using Row = std::array<std::string, 5>;
+  std::vector<Row> rows{{"ID", "TYPE", "STATE", "AGE", "TAGS"}};
+  for (const FlowInfo& info : all) {
+    rows.push_back({printable(info.id), printable(info.type), std::string{text_of(info.state)},
+                    base::age_text(detail::saturating_sub(now, info.created)), tags_text(info)});
+  }
+  std::array<std::size_t, 5> widest{};
+  for (const Row& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      widest.at(i) = std::max(widest.at(i), width(row.at(i)));
+    }
+  }
+  for (std::size_t line = 0; line < rows.size(); ++line) {
+    std::string text;
+    std::size_t gap = 0;
+    for (std::size_t i = 0; i < widest.size(); ++i) {
+      const std::string& cell = rows[line].at(i);
+      if (!cell.empty()) text.append(gap, ' ');
+      if (!cell.empty()) gap = 0;
+      const bool state = i == 2 && line > 0;
+      text += state ? terminal.paint(style_of(all[line - 1].state), cell) : cell;
+      gap += widest.at(i) - width(cell) + 2;
+    }
+    fmt::print("{}\n", line == 0 ? terminal.paint(Style::dim, text) : text);
+  }
+  if (more) {
+    fmt::print(stderr, "tenure: there may be more: repeat with --after {}\n",
+               printable(all.back().id));
+  }
+  return exit_ok;
+}
+
+// --- show, history
+
+// Calls `each` with every entry of the log.
+template <class Each>
+void for_each_entry(const Queries& queries, const std::string& id, Each each) {
+  std::uint32_t from = 0;
+  while (true) {
+    const std::vector<HistoryEntry> page = queries.history(id, from, history_page);
+    for (const HistoryEntry& entry : page) each(entry);
+    if (page.size() < history_page) return;
+    from = page.back().order + 1;
+  }
+}
+
+// The tickets of a workflow: it and its branches are their owners.
+std::vector<TicketInfo> tickets_of(const Space& space, const std::string& id) {
+  const std::string owner = Owner{id}.text();
+  std::vector<TicketInfo> found = space.inspect();
+  std::erase_if(found, [&owner](const TicketInfo& info) {
+    const std::string text = info.ticket.owner.text();
+    return text != owner && !text.starts_with(owner + "/");
+  });
+  return found;
+}
+
+std::string lock_text(const TicketInfo& info, const std::vector<TicketInfo>& all) {
+  std::string text = info.granted ? "holds" : "waits for";
+  for (const Claim& claim : info.ticket.claims) text += " " + claim.text();
+  if (info.granted) return text;
+  text += fmt::format(", position {}", info.position);
+  for (const Token token : info.blocked_by) {
+    const auto blocker =
+        std::ranges::find(all, token, [](const TicketInfo& other) { return other.ticket.number; });
+    text += fmt::format("{} {}", token == info.blocked_by.front() ? ", blocked by" : ",",
+                        blocker == all.end() || blocker->ticket.owner.anonymous()
+                            ? "token " + std::to_string(token.value)
+                            : blocker->ticket.owner.text());
+  }
+  return text;
+}
+
+void line(const Terminal& terminal, std::string_view name, std::string_view value) {
+  if (value.empty()) return;
+  fmt::print("  {} {}\n", terminal.paint(Style::dim, fmt::format("{:<9}", name)), value);
+}
+
+Style style_of(const HistoryEntry& entry) {
+  if (entry.kind.ends_with("failed")) return Style::red;
+  if (entry.kind == "cancel" || entry.kind == "step cancelled") return Style::yellow;
+  if (entry.kind == "step done") return Style::green;
+  return Style::plain;
+}
+
+// "+12.3 s  step done  charge  attempt 2  {"id":7}"; the time is since the workflow's start.
+void print_entry(const HistoryEntry& entry, const FlowInfo& info, const Terminal& terminal,
+                 std::size_t columns) {
+  const auto since =
+      std::max(detail::saturating_sub(entry.stamp, info.starts), std::chrono::nanoseconds{0});
+  const std::string time = "+" + base::precise_text(since);
+  std::string text = printable(entry.name);
+  if (entry.attempt > 1 || entry.kind == "attempt failed") {
+    text += fmt::format("  attempt {}", entry.attempt);
+  }
+  const std::string value =
+      entry.kind.ends_with("failed") ? ErrorInfo::parse(entry.value).message : entry.value;
+  if (!value.empty() && value != "null") text += "  " + printable(value);
+  if (columns > 30) text = fit(text, columns - 30);
+  const std::string padding(time.size() < 10 ? 10 - time.size() : 0, ' ');
+  fmt::print("  {}{}  {} {}\n", padding, time,
+             terminal.paint(style_of(entry), fmt::format("{:<14}", entry.kind)), text);
+}
+
+int show(const FlowCommand& options, const Terminal& terminal) {
+  const Opened in = open(options);
+  const FlowInfo info = in.required().info(options.id);
+  const OpenSpace locks = open_existing_space(choose_space(options.space));
+  const std::vector<TicketInfo> all = locks.space.inspect();
+  const std::vector<TicketInfo> own = tickets_of(locks.space, options.id);
+  if (options.json) {
+    Json document = json_of(info);
+    document["locks"] = Json::array();
+    for (const TicketInfo& ticket : own) document["locks"].push_back(lock_text(ticket, all));
+    document["history"] = Json::array();
+    for_each_entry(*in.queries, options.id, [&document](const HistoryEntry& entry) {
+      document["history"].push_back(json_of(entry));
+    });
+    print(document);
+    return exit_ok;
+  }
+  const Instant now = in.store->now();
+  fmt::print("{} {}\n", terminal.paint(Style::bold, printable(info.id)),
+             terminal.paint(style_of(info.state), text_of(info.state)));
+  line(terminal, "type", printable(info.type));
+  line(terminal, "input", printable(info.input));
+  line(terminal, "tags", tags_text(info));
+  line(terminal, "created",
+       fmt::format("{} ({} ago)", time_text(info.created),
+                   base::age_text(detail::saturating_sub(now, info.created))));
+  if (info.starts > now) line(terminal, "starts", time_text(info.starts));
+  if (info.deadline) line(terminal, "deadline", time_text(*info.deadline));
+  if (info.ended) {
+    line(terminal, "took", base::precise_text(detail::saturating_sub(*info.ended, info.starts)));
+  }
+  line(terminal, "result", printable(info.result));
+  line(terminal, "error", printable(info.error.message));
+  for (const TicketInfo& ticket : own) line(terminal, "lock", lock_text(ticket, all));
+  const std::size_t columns = can_rewrite(1) ? screen_size(1).columns : 0;
+  for_each_entry(*in.queries, options.id,
+                 [&](const HistoryEntry& entry) { print_entry(entry, info, terminal, columns); });
+  return exit_ok;
+}
+
+// One line per entry: as JSON documents, or as `show` has them.
+int history(const FlowCommand& options, const Terminal& terminal) {
+  const Opened in = open(options);
+  const FlowInfo info = in.required().info(options.id);
+  for_each_entry(*in.queries, options.id, [&](const HistoryEntry& entry) {
+    if (options.json) {
+      fmt::print("{}\n", json_of(entry).dump());
+    } else {
+      print_entry(entry, info, terminal, 0);
+    }
+  });
+  return exit_ok;
+}
+
+// --- messages
+
+// The owner of the workflow acts on it: at once where an engine runs, else when one starts.
+int send(const FlowCommand& options, Message message) {
+  const Opened in = open(options);
+  in.required().send(options.id, std::move(message), options.message_id, Durability::full);
+  if (options.json) print(Json{{"id", printable(options.id)}, {"sent", true}});
+  return exit_ok;
+}
+
+int signal(const FlowCommand& options) {
+  std::string value = options.value.empty() ? "null" : options.value;
+  if (!nlohmann::json::accept(value)) value = nlohmann::json(value).dump();
+  return send(options, {.kind = Message::Kind::signal,
+                        .workflow = {},
+                        .name = options.name,
+                        .value = std::move(value)});
+}
+
+}  // namespace
+
+int flow(const FlowCommand& options, const Terminal& terminal) {
+  using enum FlowCommand::Action;
+  try {
+    switch (options.action) {
+      case ls: return list(options, terminal);
+      case show: return cli::show(options, terminal);
+      case history: return cli::history(options, terminal);
+      case signal: return cli::signal(options);
+      case cancel:
+        return send(options,
+                    {.kind = Message::Kind::cancel, .workflow = {}, .name = {}, .value = {}});
+      case terminate:
+        return send(options,
+                    {.kind = Message::Kind::terminate,
+                     .workflow = {},
+                     .name = {},
+                     .value = options.value.empty() ? "it was terminated" : options.value});
+    }
+  } catch (const NoSuchWorkflow& error) {
+    throw Error(std::string{error.what()} + "; 'tenure flow ls' lists them");
+  }
+  return exit_failure;
+}
+
+}  // namespace tenure::cli

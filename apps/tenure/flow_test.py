@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""tenure flow: workflows that another process runs, seen and told from outside.
+
+    flow_test.py CASE PROGRAM
+"""
+import json
+import os
+import subprocess
+
+from harness import main, wait_for
+
+
+class _Worker:
+    """A process with an engine on the space's store."""
+
+    def __init__(self, space):
+        self.process = subprocess.Popen(
+            [os.environ["TENURE_FLOW_WORKER"], space.environment["TENURE_SPACE"]],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        space.started.append(self.process)
+
+    def tell(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def ask(self, line):
+        self.tell(line)
+        return self.process.stdout.readline().strip()
+
+
+def _json(space, *arguments):
+    status, out, error = space.do("flow", *arguments, "--json")
+    assert (status, error) == (0, ""), (status, out, error)
+    return json.loads(out)
+
+
+def _states(space, *arguments):
+    return {one["id"]: one["state"] for one in _json(space, "ls", *arguments)["workflows"]}
+
+
+def _shown(space, workflow, text):
+    """The output of show, once it contains `text`."""
+    def shown():
+        status, out, error = space.do("flow", "show", workflow)
+        return out if status == 0 and text in out else None
+    return wait_for(f"{text!r} in show {workflow}", shown)
+
+
+def flow_lists_and_shows(space):
+    worker = _Worker(space)
+    worker.tell("start first lamp")
+    shown = _shown(space, "first", "holds warehouse")
+    assert "type      order" in shown and 'input     ["lamp"]' in shown, shown
+    assert "step done" in shown and "reserve" in shown and "shelf 7" in shown, shown
+    worker.tell("start second chair")
+    shown = _shown(space, "second", "waits for warehouse")
+    assert "blocked by first" in shown, shown
+    worker.tell("start third nothing")
+    assert worker.ask("wait third") == (
+        "third failed step 'reserve' failed: there is no such item")
+    assert "attempt failed" in _shown(space, "third", "step failed")
+
+    assert _states(space) == {"first": "running", "second": "running", "third": "failed"}
+    assert _states(space, "--state", "failed") == {"third": "failed"}
+    assert _states(space, "--tag", "item=chair") == {"second": "running"}
+    assert _states(space, "--type", "other") == {}
+    assert len(_states(space, "--since", "1h")) == 3
+    status, out, error = space.do("flow", "ls")
+    assert (status, error) == (0, ""), error
+    assert out.splitlines()[0].split() == ["ID", "TYPE", "STATE", "AGE", "TAGS"], out
+    assert len(out.splitlines()) == 4, out
+    history = [json.loads(line)
+               for line in space.do("flow", "history", "third", "--json")[1].splitlines()]
+    assert [(one["kind"], one["attempt"]) for one in history] == [
+        ("attempt failed", 1), ("step failed", 2)], history
+
+
+def flow_pages(space):
+    worker = _Worker(space)
+    for number in range(7):
+        worker.tell(f"start w{number} nothing")
+        worker.ask(f"wait w{number}")
+    seen = []
+    after = []
+    while True:
+        page = _json(space, "ls", "--limit", "3", *after)
+        seen += [one["id"] for one in page["workflows"]]
+        if "after" not in page:
+            break
+        after = ["--after", page["after"]]
+    assert sorted(seen) == [f"w{number}" for number in range(7)], seen
+    status, out, error = space.do("flow", "ls", "--limit", "3")
+    assert status == 0 and "repeat with --after" in error, error
+
+
+def flow_signals_without_an_engine(space):
+    """What is sent while no engine runs is acted on by the next one; a repeated one only once."""
+    worker = _Worker(space)
+    worker.tell("start first lamp")
+    _shown(space, "first", "holds warehouse")
+    worker.process.kill()
+    worker.process.wait()
+    for _ in range(2):
+        assert space.do("flow", "signal", "first", "approve", "Ann", "--message-id", "1") == (
+            0, "", "")
+    assert _states(space) == {"first": "running"}, "this program runs no workflow"
+    worker = _Worker(space)
+    assert worker.ask("wait first") == "first completed Ann approved lamp of shelf 7"
+    assert _json(space, "show", "first")["result"] == "Ann approved lamp of shelf 7"
+    kinds = [one["kind"] for one in _json(space, "show", "first")["history"]]
+    assert kinds.count("signal") == 1, kinds
+
+
+def flow_ends_workflows(space):
+    worker = _Worker(space)
+    worker.tell("start first lamp")
+    _shown(space, "first", "holds warehouse")
+    worker.tell("start second chair")
+    _shown(space, "second", "waits for warehouse")
+    assert space.do("flow", "terminate", "first", "wrong item") == (0, "", "")
+    assert worker.ask("wait first") == "first cancelled wrong item"
+    _shown(space, "second", "holds warehouse")
+    assert _json(space, "cancel", "second") == {"id": "second", "sent": True}
+    assert worker.ask("wait second").startswith("second cancelled")
+    wait_for("no locks", lambda: not [ticket for ticket in space.tickets("warehouse")])
+    status, out, error = space.do("flow", "signal", "first", "approve")
+    assert status == 1 and "has ended (cancelled)" in error, error
+
+
+def flow_says_what_is_wrong(space):
+    def refusal(*arguments, status=2):
+        got, out, error = space.do("flow", *arguments)
+        assert (got, out) == (status, "") and error.count("\n") == 1, (got, out, error)
+        return error
+    assert "there is no file" in refusal("ls", status=1)
+    assert space.do("run", "book", "--", "true")[0] == 0
+    assert space.do("flow", "ls") == (0, "ID  TYPE  STATE  AGE  TAGS\n", "")
+    assert "no engine has used it" in refusal("show", "first", status=1)
+    worker = _Worker(space)
+    worker.tell("start first lamp")
+    _shown(space, "first", "holds warehouse")
+    assert "there is no workflow 'other'; 'tenure flow ls' lists them" in refusal(
+        "show", "other", status=1)
+    assert "ACTION must be ls, show" in refusal("list")
+    assert "no ID given" in refusal("show")
+    assert "no NAME given" in refusal("signal", "first")
+    assert "--state must be" in refusal("ls", "--state", "done")
+    assert "--tag takes NAME=VALUE" in refusal("ls", "--tag", "item")
+    assert "--limit takes a number" in refusal("ls", "--limit", "0")
+    assert "ls takes no ID" in refusal("ls", "first")
+
+
+if __name__ == "__main__":
+    main(globals())

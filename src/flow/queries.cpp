@@ -1,0 +1,157 @@
+#include "flow/queries.hpp"
+
+#include <algorithm>
+#include <expected>
+#include <utility>
+
+#include "tenure/codec.hpp"
+#include "tenure/error.hpp"
+
+namespace tenure::flow {
+namespace {
+
+constexpr std::uint32_t record_page = 1000;  // Records that are read at once.
+
+bool fits(const FlowInfo& info, const FlowFilter& filter) {
+  return (filter.type.empty() || filter.type == info.type) &&
+         (!filter.state || *filter.state == info.state) &&
+         (!filter.created_from || info.created >= *filter.created_from) &&
+         (!filter.created_before || info.created < *filter.created_before) &&
+         std::ranges::all_of(filter.tags, [&info](const auto& tag) {
+           const auto at = info.tags.find(tag.first);
+           return at != info.tags.end() && at->second == tag.second;
+         });
+}
+
+std::vector<Entry> read(Store& store, const Range& range) {
+  Txn txn;
+  txn.reads.push_back(range);
+  return std::move(store.apply(txn).reads.front());
+}
+
+}  // namespace
+
+Record parsed_record(const Entry& entry) {
+  std::expected<Record, std::string> record = decode_record(entry.value);
+  if (!record) {
+    throw Error("workflow '" + keys::id_of_record(entry.key) + "': " + record.error());
+  }
+  return *std::move(record);
+}
+
+FlowInfo info_of(std::string id, const Record& record, Instant now) {
+  FlowInfo info{.id = std::move(id),
+                .type = record.type,
+                .state = record.state,
+                .created = record.created,
+                .starts = record.starts,
+                .deadline = record.deadline,
+                .ended = record.ended,
+                .tags = record.tags,
+                .input = record.input,
+                .result = {},
+                .error = {},
+                .problem = {}};
+  if (record.state == FlowState::running && now < record.starts) info.state = FlowState::scheduled;
+  if (record.state == FlowState::completed) {
+    info.result = record.result;
+  } else if (is_terminal(record.state)) {
+    info.error = ErrorInfo::parse(record.result);
+  }
+  return info;
+}
+
+std::optional<std::uint32_t> Queries::partitions_of(Store& store) {
+  const std::vector<Entry> found = read(store, Range::key(keys::config()));
+  if (found.empty()) return std::nullopt;
+  return Codec<std::uint32_t>::decode(found.front().value);
+}
+
+Entry Queries::record_of(const std::string& id) const {
+  std::vector<Entry> found = read(*store_, Range::key(keys::record(partition_of(id), id)));
+  if (found.empty()) throw NoSuchWorkflow("there is no workflow '" + id + "'");
+  return std::move(found.front());
+}
+
+FlowInfo Queries::info(const std::string& id) const {
+  return info_of(id, parsed_record(record_of(id)), store_->now());
+}
+
+// By partition, and by id within one.
+std::vector<FlowInfo> Queries::list(const FlowFilter& filter) const {
+  const Instant now = store_->now();
+  std::vector<FlowInfo> all;
+  const keys::Partition first = filter.after.empty() ? 0 : partition_of(filter.after);
+  for (std::uint32_t p = first; p < partitions_ && all.size() < filter.limit; ++p) {
+    const auto partition = static_cast<keys::Partition>(p);
+    Range range = keys::records(partition).first(record_page);
+    if (p == first && !filter.after.empty()) {
+      range.from = keys::record(partition, filter.after) + '\0';
+    }
+    while (all.size() < filter.limit) {
+      const std::vector<Entry> found = read(*store_, range);
+      for (const Entry& entry : found) {
+        FlowInfo info = info_of(keys::id_of_record(entry.key), parsed_record(entry), now);
+        if (fits(info, filter) && all.size() < filter.limit) all.push_back(std::move(info));
+      }
+      if (found.size() < record_page) break;
+      range.from = found.back().key + '\0';
+    }
+  }
+  return all;
+}
+
+std::vector<HistoryEntry> Queries::history(const std::string& id, std::uint32_t from,
+                                           std::size_t limit) const {
+  static_cast<void>(record_of(id));
+  std::vector<HistoryEntry> all;
+  const std::vector<Entry> found =
+      read(*store_, keys::log_from(keys::log_prefix(partition_of(id), id), from)
+                        .first(static_cast<std::uint32_t>(limit)));
+  for (const Entry& stored : found) {
+    const std::uint32_t order = keys::order_of(stored.key);
+    const std::expected<LogEntry, std::string> entry = decode_entry(stored.value);
+    if (!entry) {
+      throw Error("workflow '" + id + "', entry " + std::to_string(order) + ": " + entry.error());
+    }
+    all.push_back({.order = order,
+                   .kind = std::string{text_of(entry->kind)},
+                   .name = entry->name,
+                   .scope = entry->key.scope,
+                   .sequence = entry->key.sequence,
+                   .attempt = entry->attempt,
+                   .stamp = entry->stamp,
+                   .value = entry->value});
+  }
+  return all;
+}
+
+void Queries::send(const std::string& id, Message message, std::string_view message_id,
+                   Durability durability) const {
+  const keys::Partition partition = partition_of(id);
+  message.workflow = id;
+  while (true) {
+    const Entry found = record_of(id);
+    const FlowState state = parsed_record(found).state;
+    if (is_terminal(state)) {
+      throw WorkflowEnded("workflow '" + id + "' has ended (" + std::string{text_of(state)} +
+                          "): it takes no messages any more");
+    }
+    Txn txn;
+    // The record changes only when the workflow ends.
+    txn.guards.push_back(Guard::unchanged(found.key, found.changed));
+    txn.writes.push_back(Write::append(keys::inbox(partition), encode(message)));
+    txn.durability = durability;
+    if (!message_id.empty()) {
+      const std::string used = keys::message(partition, id, message_id);
+      txn.guards.push_back(Guard::absent(used));
+      txn.writes.push_back(Write::put(used, ""));
+      txn.reads.push_back(Range::key(used));
+    }
+    const Outcome outcome = store_->apply(txn);
+    if (outcome.committed) return;
+    if (!message_id.empty() && !outcome.reads.front().empty()) return;  // Sent before.
+  }
+}
+
+}  // namespace tenure::flow
