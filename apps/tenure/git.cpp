@@ -120,10 +120,12 @@ struct Ground {
  private:
   [[nodiscard]] process::Guardian start(bool foreground) const {
     process::adopt_orphans();
+    constexpr base::BootTime none{0};
     return process::Guardian::start({.signal_mask = signals.original(),
                                      .foreground = foreground,
                                      .restore_terminal = foreground,
-                                     .grace = foreground ? base::BootTime{0} : git::git_grace});
+                                     .grace = foreground ? none : git::git_guardian.grace,
+                                     .linger = foreground ? none : git::git_guardian.linger});
   }
 };
 

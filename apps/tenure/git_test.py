@@ -242,6 +242,8 @@ def git_killed(space):
         time.sleep(dice.uniform(0, length))
         victim.kill()
         victim.wait()
+        # A push that has begun ends by itself, and has the lock until then.
+        wait_for("the end of its git", lambda: space.tickets() == [])
         after = int(there.shown("count"))
         assert after - before in (0, 1), (run, before, after)
         if run % 4 == 3:

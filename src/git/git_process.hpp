@@ -23,9 +23,12 @@
 
 namespace tenure::git {
 
-// How long git may take to remove its lock files when it is asked to end. The guardian that runs
-// git needs the same: a git that is killed leaves lock files, also at a remote on this machine.
+// How long git may take to remove its lock files when it is asked to end.
 inline constexpr std::chrono::seconds git_grace{2};
+// The guardian that runs git needs the same, and first lets git end by itself: a git that is killed
+// leaves lock files, also at a remote on this machine.
+inline constexpr process::GuardianOptions git_guardian{.grace = git_grace,
+                                                       .linger = std::chrono::seconds{5}};
 
 class GitProcess {
  public:

@@ -72,7 +72,7 @@ Repository::Repository(std::string remote, std::string branch, std::filesystem::
           Destination{.remote = std::move(remote),
                       .branch = std::move(branch),
                       .working_copy = std::move(working_copy)},
-          space, std::move(options), process::Guardian::start({.grace = git_grace}))) {}
+          space, std::move(options), process::Guardian::start(git_guardian))) {}
 
 Repository::Repository(std::unique_ptr<RepositoryState> state) noexcept
     : state_(std::move(state)) {}

@@ -16,9 +16,9 @@
 //
 //   what happens                 | what the guardian does
 //   -----------------------------+---------------------------------------------------------------
-//   the owner dies, or destroys  | SIGKILL to everything below it (after SIGTERM and `grace`, if
-//   this object                  | there is one), until nothing is left; then restores the
-//                                | terminal, if asked to
+//   the owner dies, or destroys  | SIGKILL to everything below it (after `linger`, SIGTERM and
+//   this object                  | `grace`, if there are any), until nothing is left; then restores
+//                                | the terminal, if asked to
 //   end(kill_at)                 | SIGTERM to everything below it; at that time SIGKILL
 //   `kill_at` of the command     | SIGKILL, whatever the owner does (it may be stopped)
 //   leave()                      | exits; leftovers go on
@@ -27,7 +27,8 @@
 //
 // Invariants
 //  1. A command starts only while the owner lives, and only after everything of the one before it
-//     has ended. No process below a guardian outlives the owner by more than `grace`.
+//     has ended. No process below a guardian outlives the owner by more than `linger` and
+//     `grace`.
 //  2. Every launch() leads to one `failed` or one `exited`; an `exited` with `left` to one `gone`,
 //     unless the owner calls leave().
 //  3. A command inherits no descriptor beyond those in its Command and those that the owner had
@@ -66,6 +67,9 @@ struct GuardianOptions {
   // After the death of the owner, everything gets SIGTERM first, and SIGKILL after this time: for
   // programs such as git, which remove their lock files when they are asked to end.
   base::BootTime grace{0};
+  // Before that SIGTERM, so long for programs that end by themselves when their input does. A git
+  // that gets SIGTERM between making a lock file and noting it leaves the file.
+  base::BootTime linger{0};
 };
 
 // What a command could not be started for.

@@ -364,10 +364,17 @@ void GuardianMain::drain_children() const {
 
 void GuardianMain::kill_all() {
   terminal_.note_settings(owner_group_);
-  const base::BootTime kill_at = base::boot_time() + options_.grace;
-  if (options_.grace.count() > 0) signal_tree(SIGTERM, group_);
+  const base::BootTime end_at = base::boot_time() + options_.linger;
+  const base::BootTime kill_at = end_at + options_.grace;
+  bool told = options_.grace.count() == 0;
   for (;;) {
-    if (base::boot_time() >= kill_at) signal_tree(SIGKILL, group_);
+    const base::BootTime now = base::boot_time();
+    if (now >= kill_at) {
+      signal_tree(SIGKILL, group_);
+    } else if (now >= end_at && !told) {
+      signal_tree(SIGTERM, group_);
+      told = true;
+    }
     if (!reap()) break;
     pollfd wait = readable(children_.get());
     ::poll(&wait, 1, kill_again_ms);

@@ -384,6 +384,30 @@ TEST(Guardian, AGraceLetsACommandCleanUpAfterTheDeathOfItsOwner) {
   EXPECT_FALSE(std::filesystem::exists(lock));
 }
 
+// One that ends with its input is not disturbed: the trap would leave a file.
+TEST(Guardian, LingersForACommandThatEndsByItself) {
+  const kit::TemporaryDirectory directory;
+  const std::string disturbed = directory / "disturbed";
+  const std::string mark = new_mark();
+  kit::Process owner{[&](const kit::Line& line) {
+    adopt_orphans();
+    Guardian guardian =
+        Guardian::start({.grace = std::chrono::seconds{60}, .linger = std::chrono::seconds{60}});
+    const Pipe input;
+    Command command =
+        marked_shell("trap 'touch " + disturbed + "; exit' TERM; read line; sleep 0.1", mark);
+    command.input = Target::of(input.read.get());
+    guardian.launch(command);
+    line.say("runs");
+    (void)line.hear();
+  }};
+  EXPECT_EQ(owner.hear(), "runs");
+  (void)wait_until([&] { return !find_marked(mark).empty(); });
+  owner.kill();
+  EXPECT_TRUE(wait_until([&] { return find_marked(mark).empty(); }));
+  EXPECT_FALSE(std::filesystem::exists(disturbed));
+}
+
 TEST(Guardian, EventsWaitForAnOwnerThatDoesNotRead) {
   Guardian guardian = Guardian::start();
   guardian.launch(Command::shell("exec sleep 1000"));
