@@ -10,7 +10,7 @@ import subprocess
 from harness import LIMIT, main
 
 COMMANDS = ["run", "git", "ls", "tree", "show", "watch", "evict", "doctor", "bench", "pipeline",
-            "demo", "completions", "man"]
+            "flow", "demo", "completions", "man"]
 
 
 def options(space, *command):

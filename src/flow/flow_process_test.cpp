@@ -1,8 +1,8 @@
 // Engines in processes of their own: killed at writes in turn, killed and stopped from outside, and
 // left without their server.
 //
-// TENURE_FLOW_EVERY: 1 tries every write of the workflow; by default every ninth, fewer on PostgreSQL,
-// where each death costs a lease, and none on etcd.
+// TENURE_FLOW_EVERY: 1 tries every write of the workflow; by default every ninth, fewer on
+// PostgreSQL, where each death costs a lease, and none on etcd.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
