@@ -146,9 +146,9 @@ TEST(FlowRecovery, W15_TenThousandEvictionsLeaveNoThreadAndNoWorkflow) {
       EXPECT_EQ(engine.engine().resident(), 0U);
       engine.advance(1min);
     }
-    EXPECT_EQ(threads(), during);
+    EXPECT_LE(threads(), during);
   }
-  EXPECT_EQ(threads(), before);
+  EXPECT_LE(threads(), before);
 }
 
 // --- two engines in one process, with threads of their own
