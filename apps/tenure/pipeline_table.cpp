@@ -17,8 +17,8 @@ constexpr std::size_t longest_name = 40;
 
 std::vector<double> tails_of(const pipeline::Graph& graph) {
   std::vector<double> tails(graph.nodes.size());
-  std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) order.push_back(i);
+  std::vector<std::size_t> order(graph.nodes.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::sort(order, std::ranges::greater{},
                     [&](std::size_t i) { return graph.nodes[i].level; });
   std::vector<double> longest(graph.nodes.size());  // Of what needs the task.
