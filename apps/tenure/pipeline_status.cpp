@@ -39,8 +39,8 @@ using pipeline::RunState;
 using pipeline::TaskRecord;
 using Json = nlohmann::ordered_json;
 
-constexpr int status_refresh_ms = 1000;  // A run may be killed without a word.
-constexpr int status_interval_ms = 100;  // Between two looks.
+constexpr std::chrono::seconds status_refresh{1};          // A run may be killed without a word.
+constexpr std::chrono::milliseconds status_interval{100};  // Between two looks.
 
 std::string_view text_of(TaskRecord::State state, bool live) {
   switch (state) {
@@ -177,17 +177,17 @@ class StatusWatch {
 
   // The signal that ends the watch, or nothing: something may have changed.
   std::optional<int> wait() {
-    if (std::optional<int> signal = wait_for(-1, status_interval_ms)) return signal;
-    const std::optional<int> signal = wait_for(changed_.get(), status_refresh_ms);
+    if (std::optional<int> signal = wait_for(-1, status_interval)) return signal;
+    const std::optional<int> signal = wait_for(changed_.get(), status_refresh);
     std::uint64_t count = 0;
     static_cast<void>(::read(changed_.get(), &count, sizeof count));
     return signal;
   }
 
-  std::optional<int> wait_for(int change, int limit_ms) {
+  std::optional<int> wait_for(int change, std::chrono::milliseconds limit) {
     std::array waits{process::readable(signals_.descriptor()), process::readable(change),
                      pollfd{.fd = STDOUT_FILENO, .events = 0, .revents = 0}};
-    ::poll(waits.data(), waits.size(), limit_ms);
+    ::poll(waits.data(), waits.size(), static_cast<int>(limit.count()));
     if ((waits[2].revents & (POLLERR | POLLHUP)) != 0) return SIGPIPE;  // Nobody reads any more.
     while (const auto arrived = signals_.next()) {
       if (process::ends_by_default(arrived->number)) return arrived->number;

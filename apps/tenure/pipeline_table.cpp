@@ -7,7 +7,6 @@
 #include <array>
 #include <deque>
 #include <fstream>
-#include <numeric>
 #include <utility>
 
 namespace tenure::cli {
@@ -19,7 +18,7 @@ constexpr std::size_t longest_name = 40;
 std::vector<double> tails_of(const pipeline::Graph& graph) {
   std::vector<double> tails(graph.nodes.size());
   std::vector<std::size_t> order(graph.nodes.size());
-  std::iota(order.begin(), order.end(), 0U);
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::sort(order, std::ranges::greater{},
                     [&](std::size_t i) { return graph.nodes[i].level; });
   std::vector<double> longest(graph.nodes.size());  // Of what needs the task.
