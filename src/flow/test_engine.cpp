@@ -1,3 +1,4 @@
+#include <atomic>
 #include <deque>
 
 #include "base/annotations.hpp"
@@ -37,20 +38,26 @@ class Loop final : public Executor {
 };
 
 // The store as one process sees it. The process can die at any of its writes; afterwards nothing
-// that it does has an effect.
+// that it does has an effect. Threads of the lock space use it too.
 class Mortal final : public Store {
  public:
   Mortal(std::shared_ptr<MemoryStore> inside, std::shared_ptr<Loop> loop,
-         std::shared_ptr<std::size_t> writes)
+         std::shared_ptr<std::atomic<std::size_t>> writes)
       : inside_(std::move(inside)), loop_(std::move(loop)), writes_(std::move(writes)) {}
 
   void die_at(std::size_t write, bool after) {
+    const base::Mutex::Scoped lock{mutex_};
     at_ = write;
     after_ = after;
   }
   void die() {
-    dead_ = true;
-    for (const std::string& id : sessions_) {
+    std::vector<std::string> sessions;
+    {
+      const base::Mutex::Scoped lock{mutex_};
+      dead_ = true;
+      sessions = sessions_;
+    }
+    for (const std::string& id : sessions) {
       if (inside_->alive(id)) inside_->kill_session(id);
     }
   }
@@ -59,10 +66,16 @@ class Mortal final : public Store {
   Outcome apply(const Txn& txn) override {
     if (!txn.writes.empty() && !dead_) {
       ++*writes_;
-      const bool last = at_ == 1;
-      if (at_ > 0) --at_;
+      bool last = false;
+      bool after = false;
+      {
+        const base::Mutex::Scoped lock{mutex_};
+        last = at_ == 1;
+        after = after_;
+        if (at_ > 0) --at_;
+      }
       if (last) {
-        if (after_) static_cast<void>(inside_->apply(txn));
+        if (after) static_cast<void>(inside_->apply(txn));
         die();
       }
     }
@@ -95,6 +108,7 @@ class Mortal final : public Store {
   }
   [[nodiscard]] std::unique_ptr<Session> open_session(const SessionOptions& options) override {
     std::unique_ptr<Session> session = inside_->open_session(options);
+    const base::Mutex::Scoped lock{mutex_};
     sessions_.push_back(session->id());
     return session;
   }
@@ -106,11 +120,12 @@ class Mortal final : public Store {
  private:
   const std::shared_ptr<MemoryStore> inside_;
   const std::shared_ptr<Loop> loop_;
-  const std::shared_ptr<std::size_t> writes_;
-  std::size_t at_ = 0;
-  bool after_ = false;
-  bool dead_ = false;
-  std::vector<std::string> sessions_;
+  const std::shared_ptr<std::atomic<std::size_t>> writes_;
+  std::atomic<bool> dead_ = false;
+  base::Mutex mutex_;
+  std::size_t at_ TENURE_GUARDED_BY(mutex_) = 0;
+  bool after_ TENURE_GUARDED_BY(mutex_) = false;
+  std::vector<std::string> sessions_ TENURE_GUARDED_BY(mutex_);
 };
 
 class World {
@@ -121,7 +136,7 @@ class World {
   std::vector<std::function<void(tenure::Engine&)>> setups;
   std::map<std::string, std::function<std::string(const std::string&)>> mocks;
   std::map<std::string, std::string> problems;
-  std::shared_ptr<std::size_t> writes = std::make_shared<std::size_t>(0);
+  std::shared_ptr<std::atomic<std::size_t>> writes = std::make_shared<std::atomic<std::size_t>>(0);
   std::uint64_t seed = 1;
 
   std::shared_ptr<Loop> loop;
