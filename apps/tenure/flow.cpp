@@ -105,12 +105,54 @@ void print(const Json& document) { fmt::print("{}\n", document.dump(2)); }
 std::string tags_text(const FlowInfo& info) {
   std::string out;
   for (const auto& [name, value] : info.tags) {
-    out += (out.empty() ? "" : " ") + printable(name + "=" + value);
+    if (!out.empty()) out += ' ';
+    out.append(printable(name)).append("=").append(printable(value));
   }
   return out;
 }
 
 // --- ls
+
+using Row = std::array<std::string, 5>;
+
+// One line of the table; `state` is how to paint the third column.
+std::string row_text(const Row& row, const std::array<std::size_t, 5>& widest,
+                     const Terminal& terminal, Style state) {
+  std::string text;
+  std::size_t gap = 0;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (!row.at(i).empty()) {
+      text.append(gap, ' ');
+      gap = 0;
+    }
+    text += i == 2 ? terminal.paint(state, row.at(i)) : row.at(i);
+    gap += widest.at(i) - width(row.at(i)) + 2;
+  }
+  return text;
+}
+
+void print_table(const std::vector<FlowInfo>& all, Instant now, const Terminal& terminal) {
+  const Row head{"ID", "TYPE", "STATE", "AGE", "TAGS"};
+  std::vector<Row> rows;
+  rows.reserve(all.size());
+  for (const FlowInfo& info : all) {
+    rows.push_back({printable(info.id), printable(info.type), std::string{text_of(info.state)},
+                    base::age_text(detail::saturating_sub(now, info.created)), tags_text(info)});
+  }
+  std::array<std::size_t, 5> widest{};
+  const auto widen = [&widest](const Row& row) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      widest.at(i) = std::max(widest.at(i), width(row.at(i)));
+    }
+  };
+  widen(head);
+  for (const Row& row : rows) widen(row);
+  const Terminal plain{false};
+  fmt::print("{}\n", terminal.paint(Style::dim, row_text(head, widest, plain, Style::plain)));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    fmt::print("{}\n", row_text(rows[i], widest, terminal, style_of(all[i].state)));
+  }
+}
 
 int list(const FlowCommand& options, const Terminal& terminal) {
   const Opened in = open(options);
@@ -128,31 +170,7 @@ int list(const FlowCommand& options, const Terminal& terminal) {
     print(document);
     return exit_ok;
   }
-  using Row = std::array<std::string, 5>;
-  std::vector<Row> rows{{"ID", "TYPE", "STATE", "AGE", "TAGS"}};
-  for (const FlowInfo& info : all) {
-    rows.push_back({printable(info.id), printable(info.type), std::string{text_of(info.state)},
-                    base::age_text(detail::saturating_sub(now, info.created)), tags_text(info)});
-  }
-  std::array<std::size_t, 5> widest{};
-  for (const Row& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      widest.at(i) = std::max(widest.at(i), width(row.at(i)));
-    }
-  }
-  for (std::size_t line = 0; line < rows.size(); ++line) {
-    std::string text;
-    std::size_t gap = 0;
-    for (std::size_t i = 0; i < widest.size(); ++i) {
-      const std::string& cell = rows[line].at(i);
-      if (!cell.empty()) text.append(gap, ' ');
-      if (!cell.empty()) gap = 0;
-      const bool state = i == 2 && line > 0;
-      text += state ? terminal.paint(style_of(all[line - 1].state), cell) : cell;
-      gap += widest.at(i) - width(cell) + 2;
-    }
-    fmt::print("{}\n", line == 0 ? terminal.paint(Style::dim, text) : text);
-  }
+  print_table(all, now, terminal);
   if (more) {
     fmt::print(stderr, "tenure: there may be more: repeat with --after {}\n",
                printable(all.back().id));
@@ -234,7 +252,8 @@ void print_entry(const HistoryEntry& entry, const FlowInfo& info, const Terminal
 
 int show(const FlowCommand& options, const Terminal& terminal) {
   const Opened in = open(options);
-  const FlowInfo info = in.required().info(options.id);
+  const Queries& queries = in.required();
+  const FlowInfo info = queries.info(options.id);
   const OpenSpace locks = open_existing_space(choose_space(options.space));
   const std::vector<TicketInfo> all = locks.space.inspect();
   const std::vector<TicketInfo> own = tickets_of(locks.space, options.id);
@@ -243,7 +262,7 @@ int show(const FlowCommand& options, const Terminal& terminal) {
     document["locks"] = Json::array();
     for (const TicketInfo& ticket : own) document["locks"].push_back(lock_text(ticket, all));
     document["history"] = Json::array();
-    for_each_entry(*in.queries, options.id, [&document](const HistoryEntry& entry) {
+    for_each_entry(queries, options.id, [&document](const HistoryEntry& entry) {
       document["history"].push_back(json_of(entry));
     });
     print(document);
@@ -267,7 +286,7 @@ int show(const FlowCommand& options, const Terminal& terminal) {
   line(terminal, "error", printable(info.error.message));
   for (const TicketInfo& ticket : own) line(terminal, "lock", lock_text(ticket, all));
   const std::size_t columns = can_rewrite(1) ? screen_size(1).columns : 0;
-  for_each_entry(*in.queries, options.id,
+  for_each_entry(queries, options.id,
                  [&](const HistoryEntry& entry) { print_entry(entry, info, terminal, columns); });
   return exit_ok;
 }
@@ -275,8 +294,9 @@ int show(const FlowCommand& options, const Terminal& terminal) {
 // One line per entry: as JSON documents, or as `show` has them.
 int history(const FlowCommand& options, const Terminal& terminal) {
   const Opened in = open(options);
-  const FlowInfo info = in.required().info(options.id);
-  for_each_entry(*in.queries, options.id, [&](const HistoryEntry& entry) {
+  const Queries& queries = in.required();
+  const FlowInfo info = queries.info(options.id);
+  for_each_entry(queries, options.id, [&](const HistoryEntry& entry) {
     if (options.json) {
       fmt::print("{}\n", json_of(entry).dump());
     } else {

@@ -132,7 +132,7 @@ class Locker {
   template <class CompletionToken>
     requires(!std::convertible_to<CompletionToken, std::stop_token> &&
              !detail::is_resume_on<std::remove_cvref_t<CompletionToken>>)
-  auto async_lock(Request request, CompletionToken&& token) const;
+  auto async_lock(Request request, CompletionToken&& token) const;  // NOLINT: may return void.
 
   // The same view on other terms. Spaces over a store only; `local:` throws BadRequest.
   //   max_hold: a hold is lost so long after its grant, unless it is renewed. It must be greater
