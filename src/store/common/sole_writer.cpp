@@ -1,6 +1,8 @@
 #include "store/common/sole_writer.hpp"
 
+#include <algorithm>
 #include <iterator>
+#include <limits>
 
 namespace tenure::stores {
 
@@ -80,6 +82,17 @@ std::vector<Change> changes_of(const Txn& txn, Revision revision) {
          .removed = write.kind == Write::Kind::remove});
   }
   return changes;
+}
+
+bool may_read_own(const Range& range, const std::vector<Write>& writes) {
+  return std::ranges::any_of(writes, [&range](const Write& write) {
+    if (write.kind == Write::Kind::remove) return false;
+    if (write.kind == Write::Kind::put) return range.holds(write.key);
+    if (range.before == this_apply) return false;
+    // Any key that the prefix may become.
+    const std::string last = write.key + stamp(Revision{std::numeric_limits<std::uint64_t>::max()});
+    return last >= range.from && (range.to.empty() || write.key < range.to);
+  });
 }
 
 }  // namespace tenure::stores

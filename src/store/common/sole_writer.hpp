@@ -74,6 +74,8 @@ struct Change {
   bool removed = false;
 };
 [[nodiscard]] std::vector<Change> changes_of(const Txn& txn, Revision revision);
+// Whether a read of the range, in the apply that makes these writes, may find one of them.
+[[nodiscard]] bool may_read_own(const Range& range, const std::vector<Write>& writes);
 
 // `Head` is what the store compares; it has a member `revision`.
 template <typename Head>
@@ -85,8 +87,9 @@ class SoleWriter {
     std::vector<bool> empty;
     bool present = false;
   };
-  // Nothing: another process has moved the head, or probably has.
-  [[nodiscard]] std::optional<Use> use(const std::vector<Range>& reads, std::string_view key = {}) {
+  // Of an apply with these writes and reads. Nothing: another process has moved the head, or
+  // probably has.
+  [[nodiscard]] std::optional<Use> use(const Txn& txn, std::string_view key = {}) {
     const base::Mutex::Scoped lock{mutex_};
     if (left_ > 0) {
       --left_;
@@ -94,8 +97,10 @@ class SoleWriter {
     }
     if (!head_) return std::nullopt;
     Use use{.head = *head_, .empty = {}, .present = !key.empty() && known_.present(key)};
-    use.empty.reserve(reads.size());
-    for (const Range& range : reads) use.empty.push_back(known_.empty(range));
+    use.empty.reserve(txn.reads.size());
+    for (const Range& range : txn.reads) {
+      use.empty.push_back(known_.empty(range) && !may_read_own(range, txn.writes));
+    }
     return use;
   }
 

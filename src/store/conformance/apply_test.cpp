@@ -21,6 +21,20 @@ TEST_P(StoreConformance, ReadsSeeTheWrites) {
   EXPECT_TRUE(outcome.reads[1].empty());
 }
 
+// A writer that is alone remembers which ranges are empty.
+TEST_P(StoreConformance, ReadsSeeAnAppendToARangeThatWasEmpty) {
+  for (int round = 0; round < 3; ++round) {
+    const std::string prefix = "a" + std::to_string(round);
+    const Range range = Range::prefix(prefix);
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_TRUE(store().apply(txn({}, {Write::append("m", "")}, {range})).reads[0].empty());
+    }
+    const Outcome outcome = store().apply(txn({}, {Write::append(prefix, "one")}, {range}));
+    ASSERT_EQ(outcome.reads[0].size(), 1U);
+    EXPECT_EQ(outcome.reads[0][0].value, "one");
+  }
+}
+
 TEST_P(StoreConformance, WritesNothingWhenAGuardFailsAndReadsAllTheSame) {
   const Revision before = put("a", "old");
   const Outcome outcome = store().apply(

@@ -61,7 +61,7 @@ class Executor::Attempt {
   }
 
   std::optional<Outcome> propose(const Plan& plan) {
-    const Proposal proposal = proposer_.propose(plan.needs(), txn_.reads, executor_.seen());
+    const Proposal proposal = proposer_.propose(plan.needs(), txn_, executor_.seen());
     const std::unique_ptr<const Form> form = make_form(plan, proposal);
     // A request has some thirty small objects, which are freed together.
     google::protobuf::Arena arena;

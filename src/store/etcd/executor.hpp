@@ -61,7 +61,9 @@ class Executor {
   [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
   // For tests: which of the reads a sole writer would leave out; nothing: it would rely on nothing.
   [[nodiscard]] std::optional<std::vector<bool>> knows(const std::vector<Range>& reads) {
-    const auto use = sole_writer_.use(reads);
+    Txn txn;
+    txn.reads = reads;
+    const auto use = sole_writer_.use(txn);
     return use ? std::optional{use->empty} : std::nullopt;
   }
 

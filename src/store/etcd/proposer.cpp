@@ -48,13 +48,13 @@ void Contention::adapt_reach(unsigned ahead) noexcept {
   reach_.store(std::min<unsigned>(next, max_reach));
 }
 
-Proposal Proposer::propose(const Needs& needs, const std::vector<Range>& reads, Seen seen) {
+Proposal Proposer::propose(const Needs& needs, const Txn& txn, Seen seen) {
   Proposal proposal;
   if (!needs.writes) return proposal;
   proposal.time = shared_.clock.unique_time();
   // A process that has not heard from etcd recently does not know how old the head is.
   const bool knows_age = seen.recently && !needs_head_;
-  if (knows_age && rely_on_own_head(needs, reads, seen, proposal)) return proposal;
+  if (knows_age && rely_on_own_head(needs, txn, seen, proposal)) return proposal;
   if (knows_age && !needs.puts) {
     proposal.shape = Shape::remove;
     proposal.last = shared_.clock.far();
@@ -67,11 +67,10 @@ Proposal Proposer::propose(const Needs& needs, const std::vector<Range>& reads, 
   return proposal;
 }
 
-bool Proposer::rely_on_own_head(const Needs& needs, const std::vector<Range>& reads, Seen seen,
-                                Proposal& proposal) {
+bool Proposer::rely_on_own_head(const Needs& needs, const Txn& txn, Seen seen, Proposal& proposal) {
   if (!needs.only_appends || needs.transactions > 1) return false;
   if (attempts_ > 1 || shared_.contention.racing()) return false;
-  auto own = shared_.sole_writer.use(reads);
+  auto own = shared_.sole_writer.use(txn);
   if (!own) return false;
   if (needs.puts) {
     proposal.heads.push_back(shared_.clock.propose());

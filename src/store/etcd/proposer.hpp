@@ -134,7 +134,7 @@ class Proposer {
     std::int64_t newest = 0;
     bool recently = false;  // So recently that etcd can't have made `max_age` revisions since.
   };
-  [[nodiscard]] Proposal propose(const Needs& needs, const std::vector<Range>& reads, Seen seen);
+  [[nodiscard]] Proposal propose(const Needs& needs, const Txn& txn, Seen seen);
 
   enum class Next : std::uint8_t { finish, retry, make_head };
   // `at`: the revision of a commit.
@@ -145,8 +145,8 @@ class Proposer {
   [[nodiscard]] bool may_resolve() noexcept { return resolved_++ < max_resolved; }
 
  private:
-  [[nodiscard]] bool rely_on_own_head(const Needs& needs, const std::vector<Range>& reads,
-                                      Seen seen, Proposal& proposal);
+  [[nodiscard]] bool rely_on_own_head(const Needs& needs, const Txn& txn, Seen seen,
+                                      Proposal& proposal);
   void add_heads(const Needs& needs, Proposal& proposal);
   [[nodiscard]] std::uint64_t far_ahead();
   void count(Verdict verdict, const Proposal& proposal, Revision at);

@@ -286,7 +286,7 @@ std::optional<Revision> Executor::foreseen(const Txn& txn) {
   if (txn.guards.size() != 1 || txn.writes.front().kind != Write::Kind::append) {
     return std::nullopt;
   }
-  const auto use = own_.use(txn.reads, txn.guards.front().range.from);
+  const auto use = own_.use(txn, txn.guards.front().range.from);
   if (!use || !use->present) return std::nullopt;
   if (std::ranges::find(use->empty, false) != use->empty.end()) return std::nullopt;
   return use->head.revision;
