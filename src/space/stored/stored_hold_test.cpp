@@ -216,6 +216,8 @@ TEST_F(StoredHold, AWaiterThatIsGrantedWhileItIsEvictedHasItsMargin) {
     });
     EXPECT_TRUE(here.evict(token));
     store->before_apply(nullptr);
+    ASSERT_EQ(here.inspect().size(), 2U);
+    EXPECT_EQ(here.inspect().front().ticket.number, token) << "it has its second";
     store->settle();
     EXPECT_FALSE(third.has_value());
     EXPECT_FALSE(second->renew());
