@@ -32,6 +32,7 @@ struct Scene {
   FilePath state = directory / "state";
   FilePath graveyard = directory / "graveyard";
   Identity identity;
+  bool apart = false;  // The state is on another file system: the side file is beside the file.
 
   Scene() {
     std::filesystem::create_directories(file.parent_path());
@@ -105,7 +106,8 @@ int crash_everywhere(const MakeDisk& disk, int step) {
   int cases = 0;
   for (int first = 1; first < limit; ++first) {
     for (int second = 0; second < limit; second += step) {
-      const Scene scene;
+      Scene scene;
+      scene.apart = cases % 2 == 1;
       const int status =
           crash(scene, disk, first, second == 0 ? std::optional<int>{} : std::optional{second});
       EXPECT_TRUE(status == crashed || status == 0) << "status " << status;
@@ -128,7 +130,7 @@ int crash_everywhere(const MakeDisk& disk, int step) {
   return cases;
 }
 
-// Problem 5 of the seed: a process that is killed leaves no file edited.
+// Problem 5: a process that is killed leaves no file edited.
 TEST(EditCrash, Problem5_EndOfTheProcessAfterAnyOperation) {
   const int cases = crash_everywhere(
       [](const Scene&, int stop_after) {
@@ -150,8 +152,8 @@ TEST(EditCrash, PowerLossAfterAnyOperation) {
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
     cases += crash_everywhere(
         [&seed](const Scene& scene, int stop_after) {
-          return std::make_unique<PowerLossDisk>(scene.graveyard, scene.roots(), stop_after,
-                                                 ++seed);
+          return std::make_unique<PowerLossDisk>(scene.graveyard, scene.roots(), stop_after, ++seed,
+                                                 scene.apart ? scene.state : FilePath{});
         },
         torture == nullptr ? 3 : 1);
   }

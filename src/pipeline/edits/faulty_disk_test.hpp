@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -12,6 +13,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "pipeline/edits/disk.hpp"
@@ -59,10 +61,14 @@ class CountingDisk : public Disk {
 // name in a graveyard, from which lost names come back.
 class PowerLossDisk : public Disk {
  public:
-  // `roots`: what is there already is on disk.
+  // `roots`: what is there already is on disk. `apart`: files below it can't be exchanged with
+  // others, as if it were another file system; empty: none.
   PowerLossDisk(FilePath graveyard, const std::vector<FilePath>& roots, int stop_after,
-                unsigned seed)
-      : graveyard_(std::move(graveyard)), left_(stop_after), random_(seed) {
+                unsigned seed, FilePath apart = {})
+      : graveyard_(std::move(graveyard)),
+        apart_(std::move(apart)),
+        left_(stop_after),
+        random_(seed) {
     for (const FilePath& root : roots) {
       for (const auto& entry : std::filesystem::recursive_directory_iterator{root}) {
         if (!entry.is_regular_file() || entry.path().string().contains("/.git/")) continue;
@@ -98,6 +104,9 @@ class PowerLossDisk : public Disk {
     change({from, to}, mover(from, to));
   }
   void exchange(const FilePath& a, const FilePath& b) override {
+    if (!apart_.empty() && a.string().starts_with(apart_.string())) {
+      throw std::system_error(EXDEV, std::generic_category());
+    }
     Disk::exchange(a, b);
     change({a, b}, [a, b](Names& names) {
       if (names.contains(a) && names.contains(b)) std::swap(names[a], names[b]);
@@ -182,6 +191,7 @@ class PowerLossDisk : public Disk {
   }
 
   const FilePath graveyard_;
+  const FilePath apart_;
   int left_;
   std::mt19937 random_;
   Names names_;  // On disk for certain.
