@@ -1,9 +1,11 @@
 // Owners: a deadlock is found without reading the rest of the space, and has one victim.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -136,6 +138,67 @@ TEST_F(StoredOwners, LongNamesAreCutInTheIndexOnly) {
   await_waiters(others, 1);
   EXPECT_THROW(static_cast<void>(space.as(name + "1").lock(book)), Deadlock);
   stop.request_stop();
+}
+
+// Calls of apply() can be held up, before they are made and after.
+class GatedStore final : public ForwardingStore {
+ public:
+  using ForwardingStore::ForwardingStore;
+  Outcome apply(const Txn& txn) override {
+    if (before) before(txn);
+    Outcome outcome = ForwardingStore::apply(txn);
+    if (after) after(txn);
+    return outcome;
+  }
+  std::function<void(const Txn&)> before;
+  std::function<void(const Txn&)> after;
+};
+
+bool writes(const Txn& txn, Write::Kind kind) {
+  return std::ranges::any_of(txn.writes, [kind](const Write& write) { return write.kind == kind; });
+}
+
+void set(std::atomic<bool>& flag) {
+  flag = true;
+  flag.notify_all();
+}
+
+// Both see the circle. The later one should give way but is held up, so the earlier one does; then
+// the later one must not fail as well.
+TEST(StoredDeadlock, HasOneVictimThoughTheOtherWasAboutToGiveWay) {
+  const auto memory = std::make_shared<MemoryStore>();
+  const auto earlier = std::make_shared<GatedStore>(memory);
+  const auto later = std::make_shared<GatedStore>(memory);
+  const Space a = open(earlier);
+  const Space b = open(later);
+  Hold has_book = a.as("a").lock(book);
+  const Hold has_film = b.as("b").lock(film);
+  std::atomic<bool> a_asked = false;
+  std::atomic<bool> b_asked = false;
+  std::atomic<bool> a_failed = false;
+  std::atomic<bool> b_granted = false;
+  earlier->after = [&](const Txn& txn) {
+    if (!writes(txn, Write::Kind::append)) return;
+    set(a_asked);
+    b_asked.wait(false);
+  };
+  later->after = [&](const Txn& txn) {
+    if (writes(txn, Write::Kind::append)) set(b_asked);
+  };
+  later->before = [&](const Txn& txn) {
+    if (writes(txn, Write::Kind::remove)) a_failed.wait(false);
+  };
+  {
+    const std::jthread one{[&] {
+      EXPECT_THROW(static_cast<void>(a.as("a").lock(film)), Deadlock);
+      set(a_failed);
+      has_book.release();
+    }};
+    a_asked.wait(false);
+    const std::jthread other{
+        [&] { EXPECT_NO_THROW(b_granted = b.as("b").lock(book).token().value != 0); }};
+  }
+  EXPECT_TRUE(b_granted);
 }
 
 class OwnersInAnySpace : public AnySpace {};
