@@ -192,7 +192,7 @@ void Holds::watch_hold(const RecordRef& record) noexcept {
     const base::Mutex::Scoped lock{record->mutex};
     round = ++record->round;
     old.swap(record->watches);
-    if (record->is_lost) return;
+    if (record->is_lost || !record->lost.has_value()) return;
   }
   old.clear();
   WatchFor what;

@@ -43,6 +43,7 @@ RecordRef Holds::take_back(const detail::Grant& grant) noexcept {
     const base::Mutex::Scoped lock{record->mutex};
     ++record->round;
     watches.swap(record->watches);
+    record->lost.reset();  // A notice that is under way finds no entry: that is no loss.
   }
   life_.hold_ends();
   timers_->cancel(record->number.value);
@@ -80,12 +81,9 @@ bool Holds::release_with(const detail::Grant& grant, const TxnPart& part) {
   const Lifetime::Departure departure{life_};
   const Lifetime::Stay stay{life_};
   const RecordRef record = record_of(grant);
-  bool held = false;
-  {
-    const Moving moving{*record};
-    resolve_downgrade(record);
-    held = remove_with(record, part);
-  }
+  const Moving moving{*record};  // Until it is taken back: its end is no loss.
+  resolve_downgrade(record);
+  const bool held = remove_with(record, part);
   static_cast<void>(take_back(grant));
   life_.leave();
   return held;
