@@ -27,6 +27,7 @@ class ManualClock final : public PipelineClock {
     std::unique_lock lock{mutex_};
     wake_ = nullptr;
     changed_.wait(lock, [&] { return !calling_; });
+    wake_ = nullptr;  // The call may have armed it again.
   }
 
   // Waits until something is due in the future, moves to that time and lets it happen. False: the

@@ -29,6 +29,7 @@ void SystemClock::disarm() {
   base::Mutex::Scoped lock{mutex_};
   wake_ = nullptr;
   while (calling_) changed_.wait(lock);
+  wake_ = nullptr;  // The call may have armed it again.
 }
 
 void SystemClock::wait() {
