@@ -7,6 +7,7 @@
 #include <coroutine>
 #include <mutex>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -162,9 +163,11 @@ TEST(Job, RetriesAndTimesOut) {
   Gate gate;
   Pipeline pipeline{{.concurrency = 2}};
   std::atomic<unsigned> attempts{0};
+  std::stop_token stop;  // Set before the gate has a waiter.
   pipeline.add("job",
                [&](TaskContext context) -> Job {
                  if (attempts++ > 0) co_return;
+                 stop = context.stop();
                  co_await gate.wait();
                  EXPECT_TRUE(context.stop_requested());
                },
@@ -172,7 +175,7 @@ TEST(Job, RetriesAndTimesOut) {
                 .retry = {.max = 1000, .base = std::chrono::microseconds{10}}});
   std::jthread resumer{[&] {
     until([&] { return gate.size() == 1; });
-    std::this_thread::sleep_for(std::chrono::milliseconds{5});  // Only to be behind the timeout.
+    until([&] { return stop.stop_requested(); });
     gate.resume_one();
   }};
   EXPECT_TRUE(pipeline.run().ok());
