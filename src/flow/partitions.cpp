@@ -1,6 +1,5 @@
 #include "flow/partitions.hpp"
 
-#include <coroutine>
 #include <exception>
 #include <map>
 #include <set>
@@ -14,19 +13,6 @@ namespace {
 constexpr std::chrono::milliseconds retry_pause{100};
 
 }  // namespace
-
-struct Partitions::Detached {
-  // NOLINTNEXTLINE(readability-identifier-naming): the language's name.
-  struct promise_type {
-    // NOLINTBEGIN(readability-convert-member-functions-to-static): the language calls them.
-    Detached get_return_object() noexcept { return {}; }
-    std::suspend_never initial_suspend() noexcept { return {}; }
-    std::suspend_never final_suspend() noexcept { return {}; }
-    void return_void() noexcept {}
-    void unhandled_exception() noexcept { std::terminate(); }
-    // NOLINTEND(readability-convert-member-functions-to-static)
-  };
-};
 
 Partitions::Partitions(std::shared_ptr<Store> store, SessionOptions session, Listener listener)
     : store_(std::move(store)), session_(std::move(session)), listener_(std::move(listener)) {}
@@ -162,7 +148,8 @@ void Partitions::wait_again(Partition partition, const std::shared_ptr<const Spa
 }
 
 // Never throws, and ends only with a grant, by stop(), or by waiting again later.
-Partitions::Detached Partitions::wait_for(Partition partition, std::shared_ptr<Partitions> self) {
+// NOLINTNEXTLINE(readability-static-accessed-through-instance): the compiler does that.
+base::Detached Partitions::wait_for(Partition partition, std::shared_ptr<Partitions> self) {
   std::shared_ptr<const Space> space;
   {
     const base::Mutex::Scoped lock{self->mutex_};

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "base/annotations.hpp"
+#include "base/detached.hpp"
 #include "base/mutex.hpp"
 #include "flow/keys.hpp"
 #include "tenure/space.hpp"
@@ -74,8 +75,7 @@ class Partitions : public std::enable_shared_from_this<Partitions> {
     ReignRef reign;
     std::unique_ptr<std::stop_callback<std::function<void()>>> on_lost;
   };
-  struct Detached;
-  static Detached wait_for(Partition partition, std::shared_ptr<Partitions> self);
+  static base::Detached wait_for(Partition partition, std::shared_ptr<Partitions> self);
   [[nodiscard]] static Path path(Partition partition);
   void grant(Partition partition, Hold hold);
   void on_lost(Partition partition, std::uint64_t number);

@@ -1,6 +1,5 @@
 // One attempt of a task: its claims, its timeout, its end, the next attempt. See crew.hpp.
-#include <coroutine>
-
+#include "base/detached.hpp"
 #include "base/futex.hpp"
 #include "pipeline/crew.hpp"
 #include "tenure/detail/saturating.hpp"
@@ -8,24 +7,13 @@
 namespace tenure::pipeline {
 namespace {
 
-// A coroutine that nobody waits for; its frame goes when it ends.
-struct Detached {
-  struct promise_type {  // NOLINT(readability-identifier-naming): the standard's name.
-    [[nodiscard]] static Detached get_return_object() noexcept { return {}; }
-    [[nodiscard]] static std::suspend_never initial_suspend() noexcept { return {}; }
-    [[nodiscard]] static std::suspend_never final_suspend() noexcept { return {}; }
-    void return_void() const noexcept {}
-    [[noreturn]] static void unhandled_exception() noexcept { std::terminate(); }
-  };
-};
-
 using OnClaims = void (*)(void* crew, Index task, std::optional<Hold> hold,
                           std::exception_ptr error);
 
 // Everything by value; what the pointers refer to outlives the wait, because run() waits for it.
 // NOLINTNEXTLINE(readability-static-accessed-through-instance): the compiler does that.
-Detached wait_for_claims(const Locker* locker, const std::vector<Claim>* claims,
-                         std::stop_token stop, void* crew, Index task, OnClaims told) {
+base::Detached wait_for_claims(const Locker* locker, const std::vector<Claim>* claims,
+                               std::stop_token stop, void* crew, Index task, OnClaims told) {
   std::optional<Hold> hold;
   std::exception_ptr error;
   try {

@@ -3,27 +3,18 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <coroutine>
 #include <exception>
 #include <optional>
 #include <utility>
 
+#include "base/detached.hpp"
+
 namespace tenure::pipeline {
 namespace {
 
-struct Detached {
-  struct promise_type {  // NOLINT(readability-identifier-naming): the standard's name.
-    [[nodiscard]] static Detached get_return_object() noexcept { return {}; }
-    [[nodiscard]] static std::suspend_never initial_suspend() noexcept { return {}; }
-    [[nodiscard]] static std::suspend_never final_suspend() noexcept { return {}; }
-    void return_void() const noexcept {}
-    [[noreturn]] static void unhandled_exception() noexcept { std::terminate(); }
-  };
-};
-
 // NOLINTNEXTLINE(readability-static-accessed-through-instance): the compiler does that.
-Detached wait_for(std::shared_ptr<Answers> answers, std::vector<ClaimSet> sets,
-                  std::stop_token stop, Index task) {
+base::Detached wait_for(std::shared_ptr<Answers> answers, std::vector<ClaimSet> sets,
+                        std::stop_token stop, Index task) {
   ClaimAnswer answer{.task = task};
   try {
     for (const ClaimSet& set : sets) {
