@@ -2,8 +2,8 @@
 // the same without. Whether such a request is part of a deadlock must be found out without reading
 // the whole space.
 //
-// The figure is that of the middle one of several counts of foreign tickets. SQLite's leaf pages are
-// packed: with one count in about eight, the request's row begins a new page, and the end of the
+// The figure is that of the middle one of five counts of foreign tickets. SQLite packs its leaf
+// pages: with one count in about eight, the row of the request begins a page, and the end of the
 // request frees it again, which costs about as much as the request itself.
 #include <algorithm>
 #include <array>

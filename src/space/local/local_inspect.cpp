@@ -31,7 +31,7 @@ std::vector<Claim> LocalSpace::claims_of(const Entry& ticket) {
 
 LocalSpace::Snapshot LocalSpace::snapshot() {
   Snapshot all;
-  for_each_ticket([&](Entry& ticket) {
+  table_.for_each_ticket([&](Entry& ticket) {
     all.tickets.push_back({.number = Token{ticket.number},
                            .claims = claims_of(ticket),
                            .owner = ticket.owner == nullptr ? Owner{} : ticket.owner->owner});
@@ -42,7 +42,7 @@ LocalSpace::Snapshot LocalSpace::snapshot() {
 
 Entry* LocalSpace::find_ticket(Token token) {
   Entry* found = nullptr;
-  for_each_ticket([&](Entry& ticket) {
+  table_.for_each_ticket([&](Entry& ticket) {
     if (ticket.number == token.value) found = &ticket;
   });
   return found;
@@ -53,9 +53,9 @@ std::vector<TicketInfo> LocalSpace::inspect(const Path& path) {
   std::vector<TicketInfo> infos;
   Snapshot all;
   {
-    lock(all_shards);
-    const Unlock guard{*this, all_shards};
-    thicken(all_shards);
+    table_.lock(all_shards);
+    const LockTable::Unlock guard{table_, all_shards};
+    table_.thicken(all_shards);
     all = snapshot();
     for (const Entry* entry : all.entries) {
       TicketInfo& info = infos.emplace_back();
@@ -83,13 +83,13 @@ std::vector<TicketInfo> LocalSpace::inspect(const Path& path) {
 // two threads of a cycle search, the first one gives up its ticket, and the other finds no cycle.
 void LocalSpace::refuse_deadlock(std::uint64_t number) {
   for (;;) {
-    lock(all_shards);
+    table_.lock(all_shards);
     Aftermath after;
     std::string message;
     bool moving = false;
     {
-      const Unlock guard{*this, all_shards};
-      thicken(all_shards);
+      const LockTable::Unlock guard{table_, all_shards};
+      table_.thicken(all_shards);
       const Snapshot all = snapshot();
       const auto own =
           std::ranges::find(all.entries, number, [](const Entry* e) { return e->number; });
@@ -103,7 +103,7 @@ void LocalSpace::refuse_deadlock(std::uint64_t number) {
         if (!ticket.waiter->decide()) return;
         message = "deadlock: " + describe_cycle(cycle, all.tickets) +
                   "; release the held lock first, or claim both paths in one request";
-        dequeue(ticket);
+        LockTable::dequeue(ticket);
         remove(ticket, all_shards, after);
       }
     }

@@ -1,6 +1,5 @@
 // How tickets leave a local space: released, cancelled, evicted, closed, or downgraded.
 #include <algorithm>
-#include <bit>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -31,15 +30,15 @@ inline void LocalSpace::count_out(Shard& shard, Aftermath& after) noexcept {
 }
 
 LocalSpace::Stay::Stay(LocalSpace& space) noexcept : space_(space) {
-  const ShardGuard guard{space_.shards_[0].lock};
-  ++space_.shards_[0].tickets;
+  const ShardGuard guard{space_.table_[0].lock};
+  ++space_.table_[0].tickets;
 }
 
 LocalSpace::Stay::~Stay() {
   Aftermath after;
   {
-    const ShardGuard guard{space_.shards_[0].lock};
-    count_out(space_.shards_[0], after);
+    const ShardGuard guard{space_.table_[0].lock};
+    count_out(space_.table_[0], after);
   }
   if (!after.empty()) space_.finish(after);
 }
@@ -49,7 +48,7 @@ bool LocalSpace::release(const detail::Grant& grant) noexcept {
     return false;
   Node* const node = thin_node(grant);
   if (node == nullptr) return release_ticket(*static_cast<Entry*>(grant.ticket));
-  Shard& shard = shards_[node->shard];
+  Shard& shard = table_[node->shard];
   Aftermath after;
   bool held = true;
   {
@@ -85,14 +84,14 @@ bool LocalSpace::release_thickened(Shard& shard, Node& node, std::uint64_t numbe
 bool LocalSpace::release_ticket(Entry& ticket) noexcept {
   Aftermath after;
   const ShardSet set = ticket.shards;
-  lock(set);
+  table_.lock(set);
   const bool held = ticket.state.load(std::memory_order_relaxed) == State::granted;
   if (held) {
     remove(ticket, set, after);
   } else {
     release_lost(ticket, after);
   }
-  unlock(set);
+  table_.unlock(set);
   if (!after.empty()) finish(after);
   return held;
 }
@@ -112,10 +111,10 @@ void LocalSpace::withdraw(Entry& ticket) noexcept {
   for (;;) {
     if (ticket.phase.load(std::memory_order_acquire) == Phase::parked) break;
     const std::uint8_t at = ticket.turn_shard.load(std::memory_order_relaxed);
-    const std::unique_lock guard{shards_[at].lock};
+    const std::unique_lock guard{table_[at].lock};
     if (ticket.phase.load(std::memory_order_acquire) == Phase::queued &&
         ticket.turn_shard.load(std::memory_order_relaxed) == at) {
-      dequeue(ticket);
+      LockTable::dequeue(ticket);
       break;
     }
     // Another thread is about to queue it elsewhere, or to find that it was cancelled.
@@ -123,40 +122,28 @@ void LocalSpace::withdraw(Entry& ticket) noexcept {
   }
   Aftermath after;
   const ShardSet held = ticket.shards;
-  lock(held);
+  table_.lock(held);
   remove(ticket, held, after);
-  unlock(held);
+  table_.unlock(held);
   if (!after.empty()) finish(after);
-}
-
-// Requires the lock of turn_shard.
-void LocalSpace::dequeue(Entry& ticket) noexcept {
-  Entry& entry = *ticket.at;
-  if (!std::exchange(entry.over, false)) entry.Link::remove();
-  ticket.phase.store(Phase::parked, std::memory_order_relaxed);
-}
-
-void LocalSpace::take_out(Entry& entry, DueList& due) noexcept {
-  Shard::take_out(entry, due);
-  if (entry.depth == 0) root_wide_.fetch_sub(1, std::memory_order_release);
 }
 
 // Removes all claims before any waiter is judged: a ticket leaves as a whole.
 void LocalSpace::take_out_all(Entry& ticket, ShardSet held, Aftermath& after) noexcept {
   DueList due;
-  for (Entry* e = &ticket; e != nullptr; e = e->next_claim) take_out(*e, due);
-  advance(due, held, after);
+  for (Entry* e = &ticket; e != nullptr; e = e->next_claim) table_.take_out(*e, due);
+  table_.advance(due, held, after.turns);
 }
 
 void LocalSpace::free_rest(Entry& ticket) noexcept {
   for (Entry* e = std::exchange(ticket.next_claim, nullptr); e != nullptr;) {
     Entry& gone = *std::exchange(e, e->next_claim);
-    shards_[gone.shard].free_entry(gone);
+    table_[gone.shard].free_entry(gone);
   }
 }
 
 void LocalSpace::free_first(Entry& ticket, Aftermath& after) noexcept {
-  Shard& shard = shards_[ticket.shard];
+  Shard& shard = table_[ticket.shard];
   if (ticket.owner != nullptr) ticket.owner->tickets.fetch_sub(1, std::memory_order_relaxed);
   count_out(shard, after);
   if (ticket.was_thin) shard.no_longer_used(*ticket.node);
@@ -169,54 +156,16 @@ void LocalSpace::remove(Entry& ticket, ShardSet held, Aftermath& after) noexcept
   free_first(ticket, after);
 }
 
-// ---- Going on ----
-
-// Each ticket whose turn has come in one line waits in another, is granted, or is judged later.
-void LocalSpace::advance(DueList& due, ShardSet held, Aftermath& after) noexcept {
-  while (!due.empty()) {
-    Entry& ticket = due.pop();
-    if ((needs(ticket, held) & ~held) == 0) {
-      grant_or_queue(ticket, after.granted);
-    } else {
-      ticket.phase.store(Phase::advancing, std::memory_order_release);
-      after.unjudged.push(ticket);
-    }
-  }
-}
-
-void LocalSpace::grant_or_queue(Entry& ticket, DueList& granted) noexcept {
-  if (queue_if_blocked(ticket)) return;
-  ticket.since.store(now_coarse(), std::memory_order_relaxed);
-  if (ticket.waiter->decide()) {
-    ticket.state.store(State::granted, std::memory_order_relaxed);
-    granted.push(ticket);
-  } else {
-    ticket.phase.store(Phase::parked, std::memory_order_release);
-  }
-}
-
 void LocalSpace::finish(Aftermath& after) noexcept {
   if (after.leaving) {  // Nobody waits in an abandoned space.
     if (remaining_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
     return;
   }
-  while (!after.unjudged.empty()) {
-    Entry& ticket = after.unjudged.pop();
-    ShardSet set = ticket.shards;
-    for (;;) {
-      lock(set);
-      const ShardSet needed = needs(ticket, set);
-      if ((needed & ~set) == 0) break;
-      unlock(set);
-      set |= needed;
-    }
-    grant_or_queue(ticket, after.granted);
-    unlock(set);
-  }
+  table_.judge_rest(after.turns);
   // From here on the space may be destroyed: a waiter that is notified may be its last user.
   const detail::ResumeScope scope;
-  while (!after.granted.empty()) {
-    const Entry& ticket = after.granted.pop();
+  while (!after.turns.granted.empty()) {
+    const Entry& ticket = after.turns.granted.pop();
     ticket.waiter->done(*ticket.waiter, detail::WaitOutcome::granted);
   }
 }
@@ -227,7 +176,7 @@ void LocalSpace::downgrade(detail::Grant& grant, std::span<const Claim> claims) 
   check_process();
   if (const auto fault = find_fault(claims)) throw BadRequest(*fault);
   if (Node* const node = thin_node(grant)) {
-    Shard& shard = shards_[node->shard];
+    Shard& shard = table_[node->shard];
     const ShardGuard guard{shard.lock};
     shard.thicken();
     Entry* const ticket = Shard::thickened(*node, grant.token.value);
@@ -237,11 +186,11 @@ void LocalSpace::downgrade(detail::Grant& grant, std::span<const Claim> claims) 
     grant.ticket = ticket;
   }
   auto& old = *static_cast<Entry*>(grant.ticket);
-  const ShardSet held = lock_for(claims, old.shards | own_shards(claims));
+  const ShardSet held = table_.lock_for(claims, old.shards | LockTable::own_shards(claims));
   Aftermath after;
   {
-    const Unlock guard{*this, held};
-    thicken(held);
+    const LockTable::Unlock guard{table_, held};
+    table_.thicken(held);
     if (old.state.load(std::memory_order_relaxed) != State::granted) {
       throw Evicted(nothing_to_downgrade);
     }
@@ -274,12 +223,10 @@ Entry& LocalSpace::replace(Entry& old, std::span<const Claim> claims, ShardSet h
   }
   if (!fresh.empty()) {
     // May throw; nothing has changed yet.
-    for (Entry* e = &append(fresh, old.number); e != nullptr; e = e->next_claim) kept.push_back(e);
+    for (Entry* e = &table_.append(fresh, old.number); e != nullptr; e = e->next_claim)
+      kept.push_back(e);
     // A later ticket in a shard that this one was not in must get a larger number.
-    for (ShardSet s = held; s != 0; s &= s - 1) {
-      std::uint64_t& counter = shards_[std::countr_zero(s)].counter;
-      counter = std::max(counter, old.number >> shard_bits);
-    }
+    table_.raise_counters(held, old);
   }
 
   Entry& first = *kept.front();
@@ -289,8 +236,8 @@ Entry& LocalSpace::replace(Entry& old, std::span<const Claim> claims, ShardSet h
     first.owner = std::move(old.owner);
     first.lost = std::move(old.lost);
     first.shards = 0;
-    --shards_[old.shard].tickets;
-    ++shards_[first.shard].tickets;
+    --table_[old.shard].tickets;
+    ++table_[first.shard].tickets;
   }
   for (std::size_t i = 0; i < kept.size(); ++i) {
     kept[i]->first = &first;
@@ -298,9 +245,9 @@ Entry& LocalSpace::replace(Entry& old, std::span<const Claim> claims, ShardSet h
     kept[i]->next_claim = i + 1 < kept.size() ? kept[i + 1] : nullptr;
   }
   DueList due;
-  for (Entry* e : dropped) take_out(*e, due);
-  advance(due, held, after);
-  for (Entry* e : dropped) shards_[e->shard].free_entry(*e);
+  for (Entry* e : dropped) table_.take_out(*e, due);
+  table_.advance(due, held, after.turns);
+  for (Entry* e : dropped) table_[e->shard].free_entry(*e);
   return first;
 }
 
@@ -310,7 +257,7 @@ std::stop_token LocalSpace::lost(const detail::Grant& grant) {
   check_process();
   Node* const node = thin_node(grant);
   auto* ticket = node == nullptr ? static_cast<Entry*>(grant.ticket) : nullptr;
-  Shard& shard = shards_[node == nullptr ? ticket->shard : node->shard];
+  Shard& shard = table_[node == nullptr ? ticket->shard : node->shard];
   const ShardGuard guard{shard.lock};
   if (node != nullptr) {
     shard.thicken();
@@ -328,7 +275,7 @@ bool LocalSpace::renew(detail::Grant& grant) {
   check_process();
   Node* const node = thin_node(grant);
   const auto* ticket = node == nullptr ? static_cast<const Entry*>(grant.ticket) : nullptr;
-  const ShardGuard guard{shards_[node == nullptr ? ticket->shard : node->shard].lock};
+  const ShardGuard guard{table_[node == nullptr ? ticket->shard : node->shard].lock};
   if (node != nullptr) {
     if (node->thin.number == grant.token.value) return true;
     ticket = Shard::thickened(*node, grant.token.value);
@@ -354,9 +301,9 @@ bool LocalSpace::evict(Token token, bool /*at_once*/) {
   std::optional<std::stop_source> told;
   bool waits = false;
   {
-    lock(all_shards);
-    const Unlock guard{*this, all_shards};
-    thicken(all_shards);
+    table_.lock(all_shards);
+    const LockTable::Unlock guard{table_, all_shards};
+    table_.thicken(all_shards);
     ticket = find_ticket(token);
     if (ticket == nullptr) return false;
     const State state = ticket->state.load(std::memory_order_relaxed);
@@ -377,17 +324,17 @@ bool LocalSpace::evict(Token token, bool /*at_once*/) {
   if (told.has_value()) told->request_stop();  // lost() fires before the next grant.
   Aftermath after;
   const ShardSet held = ticket->shards;
-  lock(held);
+  table_.lock(held);
   take_out_all(*ticket, held, after);
   free_rest(*ticket);
   if (ticket->state.load(std::memory_order_relaxed) == State::orphaned) {
     free_first(*ticket, after);
   } else if (ticket->was_thin) {
-    shards_[ticket->shard].free_entry(*ticket);  // Its Hold knows only the node.
+    table_[ticket->shard].free_entry(*ticket);  // Its Hold knows only the node.
   } else {
     ticket->state.store(State::evicted, std::memory_order_relaxed);
   }
-  unlock(held);
+  table_.unlock(held);
   if (!after.empty()) finish(after);
   return true;
 }
@@ -396,15 +343,15 @@ void LocalSpace::close() noexcept {
   if (forked()) return;
   detail::Waiter* waiting = nullptr;
   detail::Waiter** last = &waiting;
-  lock(all_shards);
-  for (std::size_t i = 0; i < shard_count; ++i) shards_[i].closed = true;
-  for_each_ticket([&](Entry& ticket) {
+  table_.lock(all_shards);
+  for (std::size_t i = 0; i < shard_count; ++i) table_[i].closed = true;
+  table_.for_each_ticket([&](Entry& ticket) {
     if (ticket.state.load(std::memory_order_relaxed) != State::waiting) return;
     if (!ticket.waiter->decide()) return;
     *last = ticket.waiter;
     last = &ticket.waiter->next;
   });
-  unlock(all_shards);
+  table_.unlock(all_shards);
   const detail::ResumeScope scope;
   while (waiting != nullptr) {
     detail::Waiter& waiter = *std::exchange(waiting, waiting->next);
@@ -416,13 +363,13 @@ void LocalSpace::close() noexcept {
 void LocalSpace::abandon() noexcept {
   if (forked()) return;
   std::size_t tickets = 1;  // This call counts as well.
-  lock(all_shards);
+  table_.lock(all_shards);
   for (std::size_t i = 0; i < shard_count; ++i) {
-    tickets += shards_[i].tickets;
-    shards_[i].abandoned = true;
+    tickets += table_[i].tickets;
+    table_[i].abandoned = true;
   }
   remaining_.store(tickets, std::memory_order_release);
-  unlock(all_shards);
+  table_.unlock(all_shards);
   Aftermath after;
   after.leaving = true;
   finish(after);

@@ -2,9 +2,7 @@
 //
 // A request for one path locks one shard, if nothing above depth 2 around the path is claimed: it
 // appends the ticket, looks back and is done. Every other request locks all shards that its claims
-// touch, in ascending order, and judges at once. A waiting ticket is in one line. The thread that
-// makes the line's first number pass the ticket's own looks for the next line in which the ticket
-// has to wait; if it does not hold the necessary locks, it does so after unlocking.
+// touch, in ascending order, and judges at once (lock_table.hpp).
 //
 // Invariants
 //   1. A ticket is judged only with all shards locked that its claims touch.
@@ -16,22 +14,21 @@
 //      child, releasing and destroying has no effect, and requests throw.
 //
 // Memory ordering: shard locks guard everything except Entry::state, Entry::phase, Node::live_here
-// and root_wide_. phase is stored with release order by the thread that changes it, and loaded with
-// acquire order by the thread that cancels; state of a waiting ticket is a hint. The other two are
-// raised with the locks of all shards held that may read them. They are lowered with one lock held,
-// so that store is a release and the load an acquire.
+// and LockTable::root_wide_. phase is stored with release order by the thread that changes it, and
+// loaded with acquire order by the thread that cancels; state of a waiting ticket is a hint. The
+// other two are raised with the locks of all shards held that may read them. They are lowered with
+// one lock held, so that store is a release and the load an acquire.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "base/fork.hpp"
+#include "space/local/lock_table.hpp"
 #include "space/local/records.hpp"
 #include "space/local/shard.hpp"
-#include "space/local/slab.hpp"
 #include "space/owners.hpp"
 #include "tenure/detail/backend.hpp"
 
@@ -39,7 +36,7 @@ namespace tenure::local {
 
 class LocalSpace final : public detail::Backend {
  public:
-  LocalSpace();
+  LocalSpace() = default;
   LocalSpace(const LocalSpace&) = delete;
   LocalSpace& operator=(const LocalSpace&) = delete;
 
@@ -70,7 +67,7 @@ class LocalSpace final : public detail::Backend {
   void abandon() noexcept override;
 
  private:
-  ~LocalSpace() override;
+  ~LocalSpace() override = default;
 
   [[nodiscard]] bool forked() const noexcept { return base::forked_since(fork_generation_); }
   void check_process() const {
@@ -79,20 +76,11 @@ class LocalSpace final : public detail::Backend {
   }
   [[noreturn]] static void throw_forked();
 
-  // Work that a call finishes after it has unlocked: tickets that must be judged under other locks,
-  // and tickets whose waiters must be notified.
+  // Work that a call finishes after it has unlocked.
   struct Aftermath {
-    DueList unjudged;
-    DueList granted;
+    LockTable::Turns turns;
     bool leaving = false;  // The space was abandoned; the last call that leaves it deletes it.
-    [[nodiscard]] bool empty() const noexcept {
-      return unjudged.empty() && granted.empty() && !leaving;
-    }
-  };
-  // The line that a ticket must wait in, and the shard whose lock guards it. Null: in none.
-  struct WaitLine {
-    Line* line = nullptr;
-    std::uint8_t shard = 0;
+    [[nodiscard]] bool empty() const noexcept { return turns.empty() && !leaving; }
   };
   struct Snapshot {
     std::vector<Ticket> tickets;
@@ -110,22 +98,6 @@ class LocalSpace final : public detail::Backend {
     const bool thin = (reinterpret_cast<std::uintptr_t>(record) & 1U) != 0;
     return thin ? reinterpret_cast<Node*>(record - 1) : nullptr;
   }
-  void thicken(ShardSet held);
-
-  // Lock and unlock sets of shards in ascending order.
-  void lock(ShardSet set) noexcept TENURE_LOCKS_A_SET;
-  void unlock(ShardSet set) noexcept TENURE_LOCKS_A_SET;
-  class Unlock {
-   public:
-    Unlock(LocalSpace& space, ShardSet set) noexcept : space_(space), set_(set) {}
-    Unlock(const Unlock&) = delete;
-    Unlock& operator=(const Unlock&) = delete;
-    ~Unlock() { space_.unlock(set_); }
-
-   private:
-    LocalSpace& space_;
-    ShardSet set_;
-  };
 
   // Keeps the space alive as a ticket does.
   class Stay {
@@ -143,12 +115,7 @@ class LocalSpace final : public detail::Backend {
   Fast request_one(const detail::Ask& ask, detail::Waiter* waiter,
                    detail::Grant& grant) TENURE_LOCKS_A_SET;
   bool request_all(const detail::Ask& ask, detail::Waiter* waiter, detail::Grant& grant);
-  [[nodiscard]] bool alone(const Node& node) const noexcept;
-  [[nodiscard]] static ShardSet own_shards(std::span<const Claim> claims);
-  ShardSet lock_for(std::span<const Claim> claims, ShardSet set);
   void begin(Entry& ticket, const detail::OwnerRef& owner, State state) noexcept;
-  Entry& append(std::span<const Claim> claims, std::uint64_t number);
-  Entry& append_one(const Claim& claim, std::uint64_t number);
   // `own`: the ticket that a downgrade changes. What it gives back does not count.
   void refuse_limit_clash(std::span<const Claim> claims, const detail::OwnerRef& owner,
                           const Entry* own = nullptr);
@@ -156,28 +123,12 @@ class LocalSpace final : public detail::Backend {
   bool request_owned(const detail::Ask& ask, detail::Waiter& waiter);
   bool request_any(const detail::Ask& ask, detail::Waiter& waiter, detail::Grant& grant);
 
-  // Judging. Require that all shards are locked that the claims touch.
-  [[nodiscard]] ShardSet touches(const Entry& entry) const noexcept;
-  [[nodiscard]] ShardSet needs(const Entry& ticket, ShardSet held) const noexcept;
-  [[nodiscard]] WaitLine line_to_wait_in(Node& node, const Group& group,
-                                         std::uint64_t number) const noexcept;
-  [[nodiscard]] WaitLine blocking_line_above(const Node& node, const Group& group,
-                                             std::uint64_t number) const noexcept;
-  [[nodiscard]] WaitLine blocking_line_below(const Node& node, const Group& group,
-                                             std::uint64_t number) const noexcept;
-  static void queue(Entry& ticket, Entry& entry, WaitLine wait) noexcept;
-  bool queue_if_blocked(Entry& ticket) noexcept;
-  void grant_or_queue(Entry& ticket, DueList& granted) noexcept;
-  void advance(DueList& due, ShardSet held, Aftermath& after) noexcept;
-
   // Leaving.
   static void count_out(Shard& shard, Aftermath& after) noexcept;
   bool release_thickened(Shard& shard, Node& node, std::uint64_t number, Aftermath& after) noexcept;
   bool release_ticket(Entry& ticket) noexcept;
   void release_lost(Entry& ticket, Aftermath& after) noexcept;
-  static void dequeue(Entry& ticket) noexcept;
   void withdraw(Entry& ticket) noexcept TENURE_LOCKS_A_SET;
-  void take_out(Entry& entry, DueList& due) noexcept;
   void take_out_all(Entry& ticket, ShardSet held, Aftermath& after) noexcept;
   void free_rest(Entry& ticket) noexcept;
   void free_first(Entry& ticket, Aftermath& after) noexcept;
@@ -191,25 +142,9 @@ class LocalSpace final : public detail::Backend {
   [[nodiscard]] static std::vector<Claim> claims_of(const Entry& ticket);
   [[nodiscard]] Snapshot snapshot();
   [[nodiscard]] Entry* find_ticket(Token token);
-  template <class F>
-  void for_each_ticket(F&& visit) {
-    const auto visit_lines = [&](Line* first) {
-      for (Line* line = first; line != nullptr; line = line->more) {
-        for (Link* link = line->live.next; link != &line->live;) {
-          Entry& entry = Entry::of_link(*link, 0);
-          link = link->next;
-          if (entry.first == &entry) visit(entry);
-        }
-      }
-    };
-    visit_lines(&shards_[0].root().here);
-    for (std::size_t i = 0; i < shard_count; ++i) visit_lines(shards_[i].root().below);
-  }
 
   const std::uint64_t fork_generation_ = base::fork_generation();
-  SlabSource source_;
-  Shard* shards_;  // shard_count of them, constructed in place: each knows the others.
-  std::atomic<std::uint32_t> root_wide_ = 0;  // Live claims on the root.
+  LockTable table_;
   // After abandon(): live tickets, and calls that are leaving.
   std::atomic<std::size_t> remaining_ = 0;
   space::Owners owners_;
