@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/build_tools.hpp"
 #include "bench/pipeline_questions.hpp"
 #include "bench/ratio.hpp"
 #include "pipeline/commands/command_runner.hpp"
@@ -32,15 +33,6 @@ class Quiet final : public CommandListener {
   void retries(Index /*task*/, std::chrono::nanoseconds /*delay*/,
                const std::string& /*why*/) override {}
 };
-
-// Nanoseconds per command.
-template <class Work>
-double timed(std::size_t count, Work work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
-  return time.count() / static_cast<double>(count);
-}
 
 std::vector<CommandTask> tasks_of(const std::filesystem::path& logs, std::size_t count,
                                   const Invocation& what) {
@@ -77,53 +69,22 @@ void run_all(const std::filesystem::path& directory, std::size_t count, const In
   std::filesystem::remove_all(logs);
 }
 
-void write_rivals(const std::filesystem::path& directory, std::size_t count) {
-  std::ofstream ninja{directory / "build.ninja"};
-  std::ofstream make{directory / "Makefile"};
-  ninja << "rule t\n  command = true\n";
-  std::string all;
-  for (std::size_t i = 0; i < count; ++i) {
-    ninja << "build o" << i << ": t\n";
-    all.append(" o").append(std::to_string(i));
-  }
-  make << "all:" << all << "\n.PHONY: all" << all << '\n' << all << ":\n\t@true;\n";
-}
-
-Samples per_second(const Samples& nanoseconds) {
-  Samples out;
-  for (const double one : nanoseconds) out.push_back(1e9 / one);
-  return out;
-}
-
 }  // namespace
 
 void ask_pipeline_commands(Report& report) {
   const std::size_t count = report.effort().of(5'000, 20);
   process::adopt_orphans();
   const kit::TemporaryDirectory directory;
-  write_rivals(directory.path(), count);
-  const std::string where = directory.path();
-  const std::shared_ptr<Store> store = tenure::store("sqlite:" + where + "/state.db");
+  const std::shared_ptr<Store> store =
+      tenure::store("sqlite:" + directory.path().string() + "/state.db");
   const Invocation shell{.words = {"true"}, .shell = true};
   const Invocation direct{.words = {"true"}};
 
-  Race race{report.effort()};
-  const auto ours = race.add_round(
-      [&] { return timed(count, [&] { run_all(directory.path(), count, shell, store); }); });
-  const auto without_shell = race.add_round(
-      [&] { return timed(count, [&] { run_all(directory.path(), count, direct, store); }); });
-  const auto ninja = race.add_round(
-      [&] { return timed(count, [&] { kit::run({"ninja", "-C", where, "-j2", "--quiet"}); }); });
-  const auto make = race.add_round(
-      [&] { return timed(count, [&] { kit::run({"make", "-s", "-C", where, "-j2"}); }); });
-  race.run(report.effort().of(5, 1));
-
-  const Samples own = per_second(race[ours]);
-  const Samples of_ninja = per_second(race[ninja]);
-  report.compare("through sh", {"", own, "/s"}, {"ninja -j2", of_ninja, "/s"}, at_least(1.0));
-  report.compare("through sh", {"", own, "/s"}, {"make -j2", per_second(race[make]), "/s"});
-  report.compare("without a shell", {"", per_second(race[without_shell]), "/s"},
-                 {"ninja -j2", of_ninja, "/s"}, at_least(1.1));
+  CommandRace race{report.effort(), directory.path(), count};
+  race.run(
+      report.effort().of(5, 1), [&] { run_all(directory.path(), count, shell, store); },
+      [&] { run_all(directory.path(), count, direct, store); });
+  race.print(report, at_least(1.0), at_least(1.1));
 }
 
 }  // namespace tenure::bench

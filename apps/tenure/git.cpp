@@ -7,7 +7,6 @@
 
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -27,7 +26,6 @@
 #include "git/runner.hpp"
 #include "owner.hpp"
 #include "process/descriptor.hpp"
-#include "process/find_command.hpp"
 #include "process/process_tree.hpp"
 #include "space_choice.hpp"
 #include "supervisor.hpp"
@@ -35,6 +33,7 @@
 #include "tenure/git.hpp"
 #include "terminal.hpp"
 #include "waiting.hpp"
+#include "wrapped.hpp"
 
 namespace tenure::cli {
 namespace {
@@ -222,31 +221,16 @@ class GitRun {
 }  // namespace
 
 int git(const GitOptions& options) {
-  const std::string& command = options.command.front();
-  if (const int error = process::find_command(command); error != 0) {
-    const bool missing = error == ENOENT;
-    fmt::print(stderr, "tenure: {}: {}\n", printable(command),
-               missing ? "command not found" : "not executable");
-    return missing ? exit_not_found : exit_not_executable;
-  }
-  git::start_library();
-  Target target = target_of(options);
-  const SpaceChoice choice = choose_space(options.space);
-  const Owner owner = new_owner("git");
-  Ground ground;
-  try {
+  return run_wrapped("git", options.command, [&options] {
+    git::start_library();
+    Target target = target_of(options);
+    const SpaceChoice choice = choose_space(options.space);
+    const Owner owner = new_owner("git");
+    Ground ground;
     const OpenSpace in =
         ground.signals.interruptible([&] { return open_space(choice, "tenure git"); });
     return GitRun{options, std::move(target), in, ground}.run(owner);
-  } catch (const Deadlock& error) {
-    fmt::print(stderr, "tenure: {}\n", printable(error.what()));
-    return exit_deadlock;
-  } catch (const Evicted& error) {
-    fmt::print(stderr, "tenure: {}\n", printable(error.what()));
-    return exit_lost;
-  } catch (const BadRequest& error) {
-    throw UsageError(printable(error.what()), "git");
-  }
+  });
 }
 
 }  // namespace tenure::cli

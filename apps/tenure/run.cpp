@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -11,13 +10,13 @@
 #include "cli.hpp"
 #include "exit_status.hpp"
 #include "owner.hpp"
-#include "process/find_command.hpp"
 #include "process/process_tree.hpp"
 #include "space_choice.hpp"
 #include "supervisor.hpp"
 #include "tenure/error.hpp"
 #include "terminal.hpp"
 #include "waiting.hpp"
+#include "wrapped.hpp"
 
 namespace tenure::cli {
 namespace {
@@ -89,33 +88,17 @@ int run_locked(const RunOptions& options, const SpaceChoice& choice, const Owner
 }  // namespace
 
 int run(const RunOptions& options) {
-  const std::string& command = options.command.front();
-  // If the command does not exist, say so before waiting for a lock.
-  if (const int error = process::find_command(command); error != 0) {
-    const bool missing = error == ENOENT;
-    fmt::print(stderr, "tenure: {}: {}\n", printable(command),
-               missing ? "command not found" : "not executable");
-    return missing ? exit_not_found : exit_not_executable;
-  }
-  RunOptions labelled = options;
-  labelled.label = label_of(options);
-  const SpaceChoice choice = choose_space(options.space);
-  const Owner owner = new_owner("run");
-  const process::Signals signals = process::Signals::block();
-  process::adopt_orphans();
-  process::Guardian guardian = process::Guardian::start(
-      {.signal_mask = signals.original(), .foreground = true, .restore_terminal = true});
-  try {
+  return run_wrapped("run", options.command, [&options] {
+    RunOptions labelled = options;
+    labelled.label = label_of(options);
+    const SpaceChoice choice = choose_space(options.space);
+    const Owner owner = new_owner("run");
+    const process::Signals signals = process::Signals::block();
+    process::adopt_orphans();
+    process::Guardian guardian = process::Guardian::start(
+        {.signal_mask = signals.original(), .foreground = true, .restore_terminal = true});
     return run_locked(labelled, choice, owner, signals, guardian);
-  } catch (const Deadlock& error) {
-    fmt::print(stderr, "tenure: {}\n", printable(error.what()));
-    return exit_deadlock;
-  } catch (const Evicted& error) {
-    fmt::print(stderr, "tenure: {}\n", printable(error.what()));
-    return exit_lost;
-  } catch (const BadRequest& error) {
-    throw UsageError(printable(error.what()), "run");
-  }
+  });
 }
 
 }  // namespace tenure::cli

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "store/common/lease_renewer.hpp"
+#include "store/common/leased_session.hpp"
 #include "store/common/post_queue.hpp"
 #include "store/etcd/plan.hpp"
 #include "store/etcd/watches.hpp"
@@ -43,10 +44,9 @@ std::chrono::milliseconds renew(Executor& executor, const stores::Lease& lease) 
 
 }  // namespace
 
-class EtcdStore::HeldSession final : public Session {
+class EtcdStore::HeldSession final : public stores::LeasedSession<EtcdStore> {
  public:
-  HeldSession(std::shared_ptr<EtcdStore> store, std::shared_ptr<stores::Lease> lease)
-      : store_(std::move(store)), lease_(std::move(lease)) {}
+  using LeasedSession::LeasedSession;
   HeldSession(const HeldSession&) = delete;
   HeldSession& operator=(const HeldSession&) = delete;
 
@@ -69,20 +69,6 @@ class EtcdStore::HeldSession final : public Session {
       // The lease expires by itself.
     }
   }
-
-  [[nodiscard]] const std::string& id() const noexcept override { return lease_->session; }
-  // Ids are never reused, so an entry that exists is unchanged.
-  [[nodiscard]] Guard guard() const override { return Guard::present(key()); }
-  // Reads the clock first: a process that was stopped for long must not believe an old answer.
-  [[nodiscard]] std::stop_token lost() const override {
-    if (!store_->forked()) std::ignore = lease_->check();
-    return lease_->lost.get_token();
-  }
-  [[nodiscard]] std::string key() const { return std::string{session_prefix} + id(); }
-
- private:
-  const std::shared_ptr<EtcdStore> store_;
-  const std::shared_ptr<stores::Lease> lease_;
 };
 
 EtcdStore::EtcdStore(std::shared_ptr<Executor> executor) : parts_(std::make_unique<Parts>()) {

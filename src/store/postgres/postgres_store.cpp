@@ -11,6 +11,7 @@
 
 #include "base/fork.hpp"
 #include "base/mutex.hpp"
+#include "store/common/leased_session.hpp"
 #include "store/common/post_queue.hpp"
 #include "store/postgres/executor.hpp"
 #include "store/postgres/sessions.hpp"
@@ -26,16 +27,15 @@ constexpr std::size_t most_together = 512;
 
 }  // namespace
 
-class PostgresStore::LeasedSession final : public Session {
+class PostgresStore::HeldSession final : public stores::LeasedSession<PostgresStore> {
  public:
-  LeasedSession(std::shared_ptr<PostgresStore> store, std::chrono::milliseconds ttl)
-      : store_(std::move(store)), lease_(store_->parts_->sessions->open(ttl)) {}
-  LeasedSession(const LeasedSession&) = delete;
-  LeasedSession& operator=(const LeasedSession&) = delete;
+  using LeasedSession::LeasedSession;
+  HeldSession(const HeldSession&) = delete;
+  HeldSession& operator=(const HeldSession&) = delete;
 
   // Deletes the row first: a process that is notified of the removed entry then finds the session
   // dead.
-  ~LeasedSession() override {
+  ~HeldSession() override {
     if (store_->forked()) return;
     store_->parts_->sessions->end(lease_);
     try {
@@ -44,20 +44,6 @@ class PostgresStore::LeasedSession final : public Session {
       // A process that finds the entry sees that its session is dead.
     }
   }
-
-  [[nodiscard]] const std::string& id() const noexcept override { return lease_->session; }
-  // Ids are never reused, so an entry that exists is unchanged.
-  [[nodiscard]] Guard guard() const override { return Guard::present(key()); }
-  // Reads the clock first: a process that was stopped for long must not believe an old answer.
-  [[nodiscard]] std::stop_token lost() const override {
-    if (!store_->forked()) std::ignore = lease_->check();
-    return lease_->lost.get_token();
-  }
-  [[nodiscard]] std::string key() const { return std::string{session_prefix} + id(); }
-
- private:
-  const std::shared_ptr<PostgresStore> store_;
-  const std::shared_ptr<stores::Lease> lease_;
 };
 
 PostgresStore::PostgresStore(Target target) : parts_(std::make_unique<Parts>()) {
@@ -108,7 +94,8 @@ std::unique_ptr<Watch> PostgresStore::watch(WatchFor what, Notice notice) {
 
 std::unique_ptr<Session> PostgresStore::open_session(const SessionOptions& options) {
   check_forked();
-  auto session = std::make_unique<LeasedSession>(shared_from_this(), options.ttl);
+  auto session =
+      std::make_unique<HeldSession>(shared_from_this(), parts_->sessions->open(options.ttl));
   const Txn entry{
       .guards = {},
       .writes = {Write::put(session->key(), stores::session_entry(options.label, now()))},

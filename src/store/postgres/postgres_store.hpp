@@ -43,7 +43,7 @@ class PostgresStore final : public stores::QueuedStore,
   [[nodiscard]] const Executor& executor() const noexcept { return *parts_->executor; }
 
  private:
-  class LeasedSession;
+  class HeldSession;
   struct Parts {
     std::shared_ptr<Executor> executor;
     std::shared_ptr<Sessions> sessions;
