@@ -74,6 +74,7 @@ class AnySpace : public ::testing::TestWithParam<std::string_view> {
   }
   [[nodiscard]] Space open_new() { return open(new_url()); }
   [[nodiscard]] bool is_local() const { return GetParam() == "local"; }
+  [[nodiscard]] bool is_server() const { return GetParam() == "postgres" || GetParam() == "etcd"; }
   // So many rounds in memory; fewer where each is a file, a schema or a prefix.
   [[nodiscard]] int rounds(int many) const {
     return is_local() || GetParam() == "memory" || GetParam() == "roots" ? many : many / 20;
