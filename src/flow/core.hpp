@@ -28,6 +28,14 @@
 
 namespace tenure::flow {
 
+// What the transaction of a start has beside the workflow itself.
+struct StartExtra {
+  std::optional<Message> signal;  // In its inbox.
+  std::string message_id;         // Of the signal; empty: none.
+  // Called with the record of a workflow that has this id already; null: AlreadyStarted.
+  std::function<void(const Entry& record)> exists;
+};
+
 class Core : public std::enable_shared_from_this<Core> {
  public:
   Core(std::shared_ptr<Store> store, EngineOptions options);
@@ -39,7 +47,9 @@ class Core : public std::enable_shared_from_this<Core> {
   void define(detail::Definition definition);
   [[nodiscard]] detail::ErrorTypes& errors() noexcept { return errors_; }
   void start(std::string_view type, std::string input, StartOptions options,
-             Engine::Started started);
+             Engine::Started started, StartExtra extra = {});
+  void start_or_signal(std::string_view type, std::string input, StartOptions options,
+                       Signal signal, Engine::Started started);
   void send(const std::string& id, Message message, std::string_view message_id);
   [[nodiscard]] FlowInfo info(const std::string& id);
   void when_ended(const std::string& id, std::function<void(const FlowInfo&)> done);
@@ -81,6 +91,7 @@ class Core : public std::enable_shared_from_this<Core> {
  private:
   struct StartCall;
   struct LockCall;
+  struct SignalCall;
   LockCall wait_for_lock(std::shared_ptr<Core> self, std::string id, OpKey key, Owner owner,
                          std::vector<Claim> claims);
   void end_lock_calls();
@@ -98,6 +109,10 @@ class Core : public std::enable_shared_from_this<Core> {
                                                    const ReignRef& reign);
   void try_start(const std::shared_ptr<StartCall>& call);
   void judge_start(const std::shared_ptr<StartCall>& call, const Outcome& outcome);
+  [[nodiscard]] const detail::Definition& checked(std::string_view type,
+                                                  const std::string& input) const;
+  void try_start_or_signal(const std::shared_ptr<SignalCall>& call);
+  static void add_message(const StartCall& call, Txn& txn);
   void find_place(StartCall& call);
   void give_back_place(StartCall& call);
   void look_for_end(const std::string& id);

@@ -228,7 +228,7 @@ std::expected<Message, std::string> decode_message(std::string_view bytes) {
   message.name = reader.text();
   message.value = reader.rest();
   if (!reader.ok()) return std::unexpected("the message is cut off or damaged");
-  if (kind < 1 || kind > static_cast<std::uint8_t>(Message::Kind::terminate)) {
+  if (kind < 1 || kind > static_cast<std::uint8_t>(Message::Kind::start_with_signal)) {
     return std::unexpected("the message has the unknown kind " + std::to_string(kind) +
                            ": a newer version wrote it");
   }

@@ -57,7 +57,13 @@ struct Record {
 
 // What a process tells the owner of a workflow.
 struct Message {
-  enum class Kind : std::uint8_t { start = 1, signal = 2, cancel = 3, terminate = 4 };
+  enum class Kind : std::uint8_t {  // Stored: never reuse a number.
+    start = 1,
+    signal = 2,
+    cancel = 3,
+    terminate = 4,
+    start_with_signal = 5,
+  };
   Kind kind = Kind::signal;
   std::string workflow;
   std::string name;

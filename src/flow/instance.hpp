@@ -139,6 +139,7 @@ class Instance : public std::enable_shared_from_this<Instance> {
   void clear_away(std::vector<Event>& events);
   void handle(Event& event, Turn& turn);
   void handle_told(const Event::Told& told, Turn& turn);
+  void add_timers(Turn& turn);
   void handle_timer(const Event::Timer& event, Turn& turn);
   void handle_ended(const Event::Ended& ended, Turn& turn);
   void append(LogEntry entry, Turn& turn);

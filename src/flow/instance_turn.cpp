@@ -53,25 +53,21 @@ void Instance::handle(Event& event, Turn& turn) {
 
 void Instance::handle_told(const Event::Told& told, Turn& turn) {
   const Message& message = told.message;
-  if (!begun_ && message.kind == Message::Kind::signal) {
+  using enum Message::Kind;
+  if (message.kind == start || message.kind == start_with_signal) add_timers(turn);
+  if (!begun_ && (message.kind == signal || message.kind == start_with_signal)) {
     core_.message_done(told.key);  // Stays in the inbox until the workflow starts.
     return;
   }
   turn.txn.writes.push_back(Write::remove(told.key));
   turn.told.push_back(told.key);
   switch (message.kind) {
-    case Message::Kind::start:
-      // NOLINTBEGIN(bugprone-unchecked-optional-access): a turn has its record.
-      if (!begun_) turn.new_timers.push_back(timer_key(keys::start_timer, record_->starts));
-      if (record_->deadline) {
-        turn.new_timers.push_back(timer_key(keys::deadline_timer, *record_->deadline));
-      }
-      // NOLINTEND(bugprone-unchecked-optional-access)
-      return;
-    case Message::Kind::signal:
+    case start: return;
+    case signal:
+    case start_with_signal:
       append_note(EntryKind::signal, message.name, message.value, turn);
       return;
-    case Message::Kind::cancel:
+    case cancel:
       if (begun_) {
         append_note(EntryKind::cancel, "cancel", {}, turn);
       } else {
@@ -79,10 +75,19 @@ void Instance::handle_told(const Event::Told& told, Turn& turn) {
             turn);
       }
       return;
-    case Message::Kind::terminate:
-      end(FlowState::cancelled, error("terminated", message.value).text(), turn);
+    case terminate: end(FlowState::cancelled, error("terminated", message.value).text(), turn);
   }
 }
+
+// Another process started the workflow: the timers that its transaction put count from now on.
+// NOLINTBEGIN(bugprone-unchecked-optional-access): a turn has its record.
+void Instance::add_timers(Turn& turn) {
+  if (!begun_) turn.new_timers.push_back(timer_key(keys::start_timer, record_->starts));
+  if (record_->deadline) {
+    turn.new_timers.push_back(timer_key(keys::deadline_timer, *record_->deadline));
+  }
+}
+// NOLINTEND(bugprone-unchecked-optional-access)
 
 void Instance::handle_timer(const Event::Timer& event, Turn& turn) {
   const keys::Timer& timer = event.timer;

@@ -130,8 +130,11 @@ void Queries::send(const std::string& id, Message message, std::string_view mess
                    Durability durability) const {
   const keys::Partition partition = partition_of(id);
   message.workflow = id;
+  const std::string used =
+      message_id.empty() ? std::string{} : keys::message(partition, id, message_id);
   while (true) {
     const Entry found = record_of(id);
+    if (!used.empty() && !read(*store_, Range::key(used)).empty()) return;  // Sent before.
     const FlowState state = parsed_record(found).state;
     if (is_terminal(state)) {
       throw WorkflowEnded("workflow '" + id + "' has ended (" + std::string{text_of(state)} +
@@ -143,7 +146,6 @@ void Queries::send(const std::string& id, Message message, std::string_view mess
     txn.writes.push_back(Write::append(keys::inbox(partition), encode(message)));
     txn.durability = durability;
     if (!message_id.empty()) {
-      const std::string used = keys::message(partition, id, message_id);
       txn.guards.push_back(Guard::absent(used));
       txn.writes.push_back(Write::put(used, ""));
       txn.reads.push_back(Range::key(used));
