@@ -114,6 +114,7 @@ struct FlowInfo {
   std::string input;    // JSON array of the arguments.
   std::string result;   // Of a completed one.
   ErrorInfo error;      // Of one that ended otherwise.
+  std::string parent;   // The workflow that started it; empty: none.
   std::string problem;  // Why this engine cannot go on with it; empty: it can.
 };
 

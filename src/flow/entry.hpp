@@ -46,7 +46,7 @@ struct Record {
   std::optional<Instant> ended;
   std::string idempotency_key;
   std::string admission;  // The key of its place; empty: none.
-  std::string parent;     // Reserved for children; empty: none.
+  std::string parent;     // Of a child: children.hpp; empty: none.
   std::map<std::string, std::string> tags;
   std::string input;   // JSON array of the arguments.
   std::string result;  // Of a completed one the value, else an ErrorInfo's text.
@@ -63,6 +63,7 @@ struct Message {
     cancel = 3,
     terminate = 4,
     start_with_signal = 5,
+    child_ended = 6,  // Name: the operation that started it; value: the state and the result.
   };
   Kind kind = Kind::signal;
   std::string workflow;

@@ -4,6 +4,7 @@
 #include <expected>
 #include <utility>
 
+#include "flow/children.hpp"
 #include "tenure/codec.hpp"
 #include "tenure/error.hpp"
 
@@ -51,7 +52,10 @@ FlowInfo info_of(std::string id, const Record& record, Instant now) {
                 .input = record.input,
                 .result = {},
                 .error = {},
+                .parent = {},
                 .problem = {}};
+  if (const std::optional<ParentLink> parent = parse_parent(record.parent))
+    info.parent = parent->id;
   if (record.state == FlowState::running && now < record.starts) info.state = FlowState::scheduled;
   if (record.state == FlowState::completed) {
     info.result = record.result;

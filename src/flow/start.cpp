@@ -106,6 +106,7 @@ void Core::start(std::string_view type, std::string input, StartOptions options,
   record.input = std::move(input);
   call->started = std::move(started);
   call->extra = std::move(extra);
+  record.parent = call->extra.parent;
   find_place(*call);
   try_start(call);
 }
@@ -188,6 +189,12 @@ void Core::try_start(const std::shared_ptr<StartCall>& call) {
     if (!later) txn.writes.push_back(Write::put(keys::runnable(call->partition, call->id), ""));
   }
   add_message(*call, txn);
+  const StartExtra& extra = call->extra;
+  txn.guards.insert(txn.guards.end(), extra.guards.begin(), extra.guards.end());
+  if (extra.only_if) {  // The last read: see judge_start().
+    txn.guards.push_back(*extra.only_if);
+    txn.reads.push_back(extra.only_if->range);
+  }
   begin_commit();
   store_->apply_then(std::move(txn), [self = shared_from_this(), call](
                                          const Outcome& outcome, const std::exception_ptr& error) {
@@ -231,7 +238,11 @@ void Core::judge_start(const std::shared_ptr<StartCall>& call, const Outcome& ou
     give_back_place(*call);
     call->started(std::nullopt, error);
   };
-  if (!record.idempotency_key.empty() && !outcome.reads[1].empty()) {
+  const std::optional<Guard>& only_if = call->extra.only_if;
+  if (only_if &&
+      (outcome.reads.back().empty() || outcome.reads.back().front().changed != only_if->revision)) {
+    refuse(std::make_exception_ptr(Closed("the parent of workflow '" + call->id + "' has ended")));
+  } else if (!record.idempotency_key.empty() && !outcome.reads[1].empty()) {
     give_back_place(*call);
     call->started(Run{shared_from_this(), outcome.reads[1].front().value}, nullptr);
   } else if (!outcome.reads[0].empty() && call->extra.exists) {

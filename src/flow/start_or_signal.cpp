@@ -14,9 +14,10 @@ struct Core::SignalCall {
 
 namespace {
 
-constexpr std::uint32_t max_tries = 1000;  // A workflow of that id begins and is removed meanwhile.
+constexpr std::uint32_t max_signal_tries =
+    1000;  // A workflow of that id begins and is removed meanwhile.
 
-Message message_of(const Signal& signal) {
+Message signal_message(const Signal& signal) {
   return {.kind = Message::Kind::signal,
           .workflow = {},
           .name = signal.name(),
@@ -48,7 +49,7 @@ void Core::try_start_or_signal(const std::shared_ptr<SignalCall>& call) {
   const std::string& id = call->options.id;
   bool found = true;
   try {
-    send(id, message_of(call->signal), call->signal.message_id());
+    send(id, signal_message(call->signal), call->signal.message_id());
   } catch (const NoSuchWorkflow&) {
     found = false;
   }
@@ -59,10 +60,11 @@ void Core::try_start_or_signal(const std::shared_ptr<SignalCall>& call) {
   const auto again = [self = shared_from_this(), call](const Entry& /*record*/) {
     self->post([self, call] {
       try {
-        if (++call->tries >= max_tries) {
+        if (++call->tries >= max_signal_tries) {
           throw StoreError("workflow '" + call->options.id +
                            "' was neither started nor signalled: " + "gave up after " +
-                           std::to_string(max_tries) + " conflicting writes; try again later");
+                           std::to_string(max_signal_tries) +
+                           " conflicting writes; try again later");
         }
         self->try_start_or_signal(call);
       } catch (...) {
@@ -71,7 +73,7 @@ void Core::try_start_or_signal(const std::shared_ptr<SignalCall>& call) {
     });
   };
   start(call->type, call->input, call->options, call->started,
-        {.signal = message_of(call->signal),
+        {.signal = signal_message(call->signal),
          .message_id = call->signal.message_id(),
          .exists = again});
 }
