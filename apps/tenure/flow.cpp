@@ -82,6 +82,7 @@ Json json_of(const FlowInfo& info) {
   if (info.ended) out["ended"] = time_text(*info.ended);
   out["tags"] = Json::object();
   for (const auto& [name, value] : info.tags) out["tags"][printable(name)] = printable(value);
+  if (!info.parent.empty()) out["parent"] = printable(info.parent);
   out["input"] = value_of(info.input);
   if (info.state == FlowState::completed) {
     out["result"] = value_of(info.result);
@@ -272,6 +273,7 @@ int show(const FlowCommand& options, const Terminal& terminal) {
   fmt::print("{} {}\n", terminal.paint(Style::bold, printable(info.id)),
              terminal.paint(style_of(info.state), text_of(info.state)));
   line(terminal, "type", printable(info.type));
+  line(terminal, "parent", printable(info.parent));
   line(terminal, "input", printable(info.input));
   line(terminal, "tags", tags_text(info));
   line(terminal, "created",

@@ -22,6 +22,8 @@
 // shielded(f)            | what f returns; cancelling the workflow does not reach it
 // lock(claims)           | a FlowHold: FIFO with ordinary processes, kept across crashes
 // with_lock(claims, f)   | what f returns; the lock is released after it
+// child<R>(type, args…)  | what that workflow returns; throws ChildFailed
+// start_child, result    | the same in two parts
 // state.workflow<T>(key) | a slot: its calls are operations to await
 // another Flow           | what it returns: a workflow may have several functions
 //
@@ -45,8 +47,10 @@
 
 #include "tenure/detail/await_shapes.hpp"
 #include "tenure/detail/flow_branches.hpp"
+#include "tenure/detail/flow_children.hpp"
 #include "tenure/detail/flow_operations.hpp"
 #include "tenure/detail/flow_task.hpp"
+#include "tenure/flow_child.hpp"
 #include "tenure/request.hpp"
 #include "tenure/state.hpp"
 #include "tenure/uuid.hpp"
@@ -303,9 +307,52 @@ class Context : public detail::Scope {
     return detail::ScopedAwait<Locked, false>{*this, std::move(locked)};
   }
 
+  // Starts another workflow, and waits for its end. Throws ChildFailed.
+  template <class R = void, class... A>
+  [[nodiscard]] auto child(std::string_view type, A&&... arguments) {
+    return make_child<detail::ChildAwait<R>>({}, type, std::forward<A>(arguments)...);
+  }
+  template <class R = void, std::same_as<ChildOptions> S = ChildOptions, class... A>
+  [[nodiscard]] auto child(S&& options, std::string_view type, A&&... arguments) {
+    detail::check_awaited_values<S>();
+    return make_child<detail::ChildAwait<R>>(std::forward<S>(options), type,
+                                             std::forward<A>(arguments)...);
+  }
+  template <class R = void, class... A>
+  [[nodiscard]] auto child(const ChildOptions& options, std::string_view type, A&&... arguments) {
+    return make_child<detail::ChildAwait<R>>(options, type, std::forward<A>(arguments)...);
+  }
+  // Returns a Child when that is started. Throws ChildFailed where it cannot be.
+  template <class... A>
+  [[nodiscard]] auto start_child(std::string_view type, A&&... arguments) {
+    return make_child<detail::StartChildAwait>({}, type, std::forward<A>(arguments)...);
+  }
+  template <std::same_as<ChildOptions> S = ChildOptions, class... A>
+  [[nodiscard]] auto start_child(S&& options, std::string_view type, A&&... arguments) {
+    detail::check_awaited_values<S>();
+    return make_child<detail::StartChildAwait>(std::forward<S>(options), type,
+                                               std::forward<A>(arguments)...);
+  }
+  template <class... A>
+  [[nodiscard]] auto start_child(const ChildOptions& options, std::string_view type,
+                                 A&&... arguments) {
+    return make_child<detail::StartChildAwait>(options, type, std::forward<A>(arguments)...);
+  }
+  template <class R = void>
+  [[nodiscard]] auto result(const Child& child) {
+    return detail::ChildResultAwait<R>{*this, child};
+  }
+
   FlowSlots state;
 
  private:
+  template <class Await, class... A>
+  Await make_child(ChildOptions options, std::string_view type, A&&... arguments) {
+    static_assert((detail::HasCodec<Stored<A>> && ...), "a child's argument has no codec");
+    detail::check_awaited_values<A...>();
+    return Await{*this, std::move(options), std::string{type},
+                 detail::encode_arguments(Stored<A>(std::forward<A>(arguments))...)};
+  }
   template <class F>
   struct LockedBody {
     std::vector<Claim> claims;

@@ -38,6 +38,7 @@
 
 #include "tenure/context.hpp"
 #include "tenure/flow_error.hpp"
+#include "tenure/flow_message.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure {
@@ -113,6 +114,7 @@ struct FlowInfo {
   std::string input;    // JSON array of the arguments.
   std::string result;   // Of a completed one.
   ErrorInfo error;      // Of one that ended otherwise.
+  std::string parent;   // The workflow that started it; empty: none.
   std::string problem;  // Why this engine cannot go on with it; empty: it can.
 };
 
@@ -272,6 +274,21 @@ class Engine {
     begin_then(type, encode(arguments...), std::move(options), std::move(started));
   }
 
+  // One atomic step: either the workflow of this id (options.id) is started with the signal in its
+  // inbox, or the one that has not ended gets the signal. With a message id the call may be
+  // repeated: the signal is sent once. Throws WorkflowEnded where the workflow has ended.
+  template <class... A>
+  Run start_or_signal(StartOptions options, Signal signal, std::string_view type,
+                      const A&... arguments) {
+    return begin_or_signal(type, encode(arguments...), std::move(options), std::move(signal));
+  }
+  template <class... A>
+  void start_or_signal_then(Started started, StartOptions options, Signal signal,
+                            std::string_view type, const A&... arguments) {
+    begin_or_signal_then(type, encode(arguments...), std::move(options), std::move(signal),
+                         std::move(started));
+  }
+
   // Throws NoSuchWorkflow.
   [[nodiscard]] Run run(const std::string& id);
   // A signal with an id that the workflow was sent before is dropped. Throws NoSuchWorkflow,
@@ -322,6 +339,10 @@ class Engine {
   [[nodiscard]] detail::ErrorTypes& errors();
   [[nodiscard]] Run begin(std::string_view type, std::string input, StartOptions options);
   void begin_then(std::string_view type, std::string input, StartOptions options, Started started);
+  [[nodiscard]] Run begin_or_signal(std::string_view type, std::string input, StartOptions options,
+                                    Signal signal);
+  void begin_or_signal_then(std::string_view type, std::string input, StartOptions options,
+                            Signal signal, Started started);
   void send_signal(const std::string& id, std::string_view name, std::string value,
                    std::string_view message_id);
 

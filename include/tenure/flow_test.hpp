@@ -95,6 +95,14 @@ class Engine {
       engine.start_then(std::move(done), std::move(options), type, arguments...);
     });
   }
+  template <class... A>
+  Run start_or_signal(StartOptions options, Signal signal, std::string_view type,
+                      const A&... arguments) {
+    return started([&](tenure::Engine& engine, tenure::Engine::Started done) {
+      engine.start_or_signal_then(std::move(done), std::move(options), std::move(signal), type,
+                                  arguments...);
+    });
+  }
   template <class T>
   void signal(const std::string& id, std::string_view name, const T& value,
               std::string_view message_id = {}) {

@@ -28,6 +28,33 @@
 
 namespace tenure::flow {
 
+// What the transaction of a start has beside the workflow itself.
+struct StartExtra {
+  // NOLINTBEGIN(readability-redundant-member-init)
+  std::optional<Message> signal{};  // In its inbox.
+  std::string message_id{};         // Of the signal; empty: none.
+  // Called with the record of a workflow that has this id already; null: AlreadyStarted.
+  std::function<void(const Entry& record)> exists{};
+  std::string parent{};  // Record::parent.
+  // The start is refused with Closed once this does not hold any more, whatever else happens.
+  std::optional<Guard> only_if{};
+  std::vector<Guard> guards{};
+  // NOLINTEND(readability-redundant-member-init)
+};
+
+// A child that a workflow asked for, in a turn that is committed.
+struct ChildStart {
+  std::string parent;
+  OpKey key;
+  ReignRef reign;   // Of the parent.
+  Revision record;  // The parent's record as this reign knows it.
+  std::string id;
+  std::string type;
+  std::string input;
+  std::optional<Instant> deadline;
+  std::map<std::string, std::string> tags;
+};
+
 class Core : public std::enable_shared_from_this<Core> {
  public:
   Core(std::shared_ptr<Store> store, EngineOptions options);
@@ -39,7 +66,9 @@ class Core : public std::enable_shared_from_this<Core> {
   void define(detail::Definition definition);
   [[nodiscard]] detail::ErrorTypes& errors() noexcept { return errors_; }
   void start(std::string_view type, std::string input, StartOptions options,
-             Engine::Started started);
+             Engine::Started started, StartExtra extra = {});
+  void start_or_signal(std::string_view type, std::string input, StartOptions options,
+                       Signal signal, Engine::Started started);
   void send(const std::string& id, Message message, std::string_view message_id);
   [[nodiscard]] FlowInfo info(const std::string& id);
   void when_ended(const std::string& id, std::function<void(const FlowInfo&)> done);
@@ -65,6 +94,11 @@ class Core : public std::enable_shared_from_this<Core> {
                      const std::shared_ptr<Attempt>& attempt);
   // Asks the lock space for it; the answer is an event.
   void ask_lock(const std::string& id, const OpKey& key, Owner owner, std::vector<Claim> claims);
+  // Starts it unless that was done before; the answer is an event of the parent.
+  void start_child(const ChildStart& child);
+  [[nodiscard]] Partition partition_of(std::string_view id) const {
+    return keys::partition_of(id, partitions_->count());
+  }
   void add_timer(const std::string& key);
   void remove_timer(const std::string& key);
   void message_done(const std::string& key);
@@ -81,6 +115,7 @@ class Core : public std::enable_shared_from_this<Core> {
  private:
   struct StartCall;
   struct LockCall;
+  struct SignalCall;
   LockCall wait_for_lock(std::shared_ptr<Core> self, std::string id, OpKey key, Owner owner,
                          std::vector<Claim> claims);
   void end_lock_calls();
@@ -91,13 +126,14 @@ class Core : public std::enable_shared_from_this<Core> {
   [[nodiscard]] Queries queries();
   void taken(Partition partition);
   void lost(Partition partition);
-  [[nodiscard]] Partition partition_of(std::string_view id) const {
-    return keys::partition_of(id, partitions_->count());
-  }
   [[nodiscard]] std::shared_ptr<Instance> instance(const std::string& id, Partition partition,
                                                    const ReignRef& reign);
   void try_start(const std::shared_ptr<StartCall>& call);
   void judge_start(const std::shared_ptr<StartCall>& call, const Outcome& outcome);
+  [[nodiscard]] const detail::Definition& checked(std::string_view type,
+                                                  const std::string& input) const;
+  void try_start_or_signal(const std::shared_ptr<SignalCall>& call);
+  static void add_message(const StartCall& call, Txn& txn);
   void find_place(StartCall& call);
   void give_back_place(StartCall& call);
   void look_for_end(const std::string& id);

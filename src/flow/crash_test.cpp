@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "flow/crash_kit.hpp"
 #include "tenure/flow_test.hpp"
 
 namespace tenure {
@@ -21,27 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-test::Engine* world = nullptr;  // Of the scenario that runs, for its steps.
-std::vector<std::string> violations;
-
-// Each step has a name of its own within its workflow.
-void check_not_recorded(StepContext& step, const std::string& name) {
-  for (const HistoryEntry& entry : world->engine().history(step.workflow())) {
-    if (entry.name == name && (entry.kind == "step done" || entry.kind == "step failed")) {
-      violations.push_back(step.workflow() + ": " + name + " ran again");
-    }
-  }
-}
-
-int work(StepContext& step, std::string name, int value) {
-  check_not_recorded(step, name);
-  return value + 1;
-}
-int flaky(StepContext& step, std::string name, int good_attempt) {
-  check_not_recorded(step, name);
-  if (static_cast<int>(step.attempt()) < good_attempt) throw std::runtime_error("not yet");
-  return static_cast<int>(step.attempt());
-}
+using namespace crash_kit;
 
 Flow<int> sequence(Context& ctx) {
   int value = co_await ctx.run("a", work, "a", 0);
@@ -178,28 +159,6 @@ Flow<std::string> at_most_once(Context& ctx) {
   co_return "paid, or not";
 }
 
-// What happens to the engine from outside. Each action may be repeated after a crash.
-using Action = std::function<void(test::Engine&)>;
-
-Action start(std::string id, std::function<void(test::Engine&, std::string)> how) {
-  return [=](test::Engine& engine) {
-    try {
-      how(engine, id);
-    } catch (const Error&) {
-      if (!engine.crashed()) static_cast<void>(engine.engine().run(id));  // It was started before.
-    }
-  };
-}
-Action signal(std::string id, std::string name, auto value, std::string message) {
-  return [=](test::Engine& engine) { engine.signal(id, name, value, message); };
-}
-Action until(std::chrono::nanoseconds time) {
-  return [=](test::Engine& engine) {
-    const auto left = MemoryStore::virtual_start + time - engine.now();
-    if (left.count() > 0) engine.advance(left);
-  };
-}
-
 std::vector<Action> script() {
   const auto plain = [](std::string type) {
     return [=](test::Engine& engine, const std::string& id) { engine.start({.id = id}, type); };
@@ -250,81 +209,33 @@ std::vector<Action> script() {
   };
 }
 
-// All of the outcome, as one text.
-std::string outcome(test::Engine& engine) {
-  std::map<std::string, std::string> lines;
-  for (const FlowInfo& info : engine.list()) {
-    lines[info.id] = std::string{text_of(info.state)} + " " + info.result + info.error.message;
-  }
-  std::string text;
-  for (const auto& [id, line] : lines) text += id + ": " + line + "\n";
+// With the slot that the workflows share.
+std::string outcome_with_total(test::Engine& engine) {
+  std::string text = crash_kit::outcome(engine);
   Txn txn;
   txn.reads.push_back(Range::key(slot::workflow("slots", "total").key()));
-  for (const char table : {'r', 't', 'i', 'a', 'h'}) {
-    txn.reads.push_back(Range::prefix(std::string{reserved::flow_workflows} + table));
-  }
   const Outcome read = engine.store().apply(txn);
-  text += "total " + (read.reads[0].empty() ? "none" : read.reads[0][0].value) + "\n";
-  for (std::size_t i = 1; i < read.reads.size(); ++i) {
-    for (const Entry& entry : read.reads[i]) text += "left behind: " + entry.key + "\n";
-  }
-  return text;
+  return text + "total " + (read.reads[0].empty() ? "none" : read.reads[0][0].value) + "\n";
 }
 
-struct Result {
-  std::string text;
-  std::size_t writes = 0;
-  bool crashed = false;
-};
-
-// `next_crash` says after how many writes each process dies; 0: it does not.
-Result run(const std::function<std::pair<std::size_t, bool>()>& next_crash, std::size_t resident) {
-  test::Engine engine{{.resident = resident, .partitions = 2}};
-  world = &engine;
-  engine.define("sequence", sequence);
-  engine.define("signals", signals);
-  engine.define("branches", branches);
-  engine.define("slots", slots);
-  engine.define("limited", limited,
-                {.concurrency = {.max = 1, .key = [](const std::string& key) { return key; }}});
-  engine.define("cancelled", cancelled);
-  engine.define("locked", locked);
-  engine.define("once", at_most_once);
-  paid.clear();
-  const auto arm = [&] {
-    const auto [write, after] = next_crash();
-    if (write > 0) engine.crash_at(write, after);
-  };
-  Result result;
-  arm();
-  for (const Action& action : script()) {
-    for (int attempt = 0; attempt < 100; ++attempt) {
-      try {
-        action(engine);
-      } catch (const std::exception& error) {
-        if (!engine.crashed()) throw;
-      }
-      if (!engine.crashed()) break;
-      result.crashed = true;
-      engine.crash();
-      // A process may die while it recovers.
-      while (engine.crashed()) {
-        try {
-          engine.recover();
-          arm();
-        } catch (const std::exception&) {
-          if (!engine.crashed()) throw;
-        }
-      }
-    }
-  }
-  result.text = outcome(engine);
-  result.writes = engine.writes();
-  world = nullptr;
-  return result;
+Scenario corpus() {
+  return {.define =
+              [](test::Engine& engine) {
+                engine.define("sequence", sequence);
+                engine.define("signals", signals);
+                engine.define("branches", branches);
+                engine.define("slots", slots);
+                engine.define(
+                    "limited", limited,
+                    {.concurrency = {.max = 1, .key = [](const std::string& key) { return key; }}});
+                engine.define("cancelled", cancelled);
+                engine.define("locked", locked);
+                engine.define("once", at_most_once);
+                paid.clear();
+              },
+          .script = script(),
+          .outcome = outcome_with_total};
 }
-
-std::pair<std::size_t, bool> never() { return {0, false}; }
 
 constexpr std::string_view expected =
     "branches: completed \"1cf\"\n"
@@ -345,23 +256,7 @@ constexpr std::string_view expected =
 class FlowCrash : public ::testing::TestWithParam<std::size_t> {};
 
 TEST_P(FlowCrash, ChangesNothingBeforeAndAfterEveryWrite) {
-  violations.clear();
-  const Result calm = run(never, GetParam());
-  ASSERT_EQ(calm.text, expected);
-  for (std::size_t write = 1; write <= calm.writes; ++write) {
-    for (const bool after : {false, true}) {
-      bool armed = false;
-      const Result crashed = run(
-          [&]() -> std::pair<std::size_t, bool> {
-            if (std::exchange(armed, true)) return {0, false};
-            return {write, after};
-          },
-          GetParam());
-      ASSERT_EQ(crashed.text, expected) << (after ? "after" : "before") << " write " << write;
-      ASSERT_TRUE(crashed.crashed) << write;
-    }
-  }
-  EXPECT_EQ(violations, std::vector<std::string>{});
+  expect_the_same_after_crashes(corpus(), expected, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Resident, FlowCrash, ::testing::Values(0U, 1024U));
@@ -378,6 +273,7 @@ TEST(FlowCrashes, ChangeNothingHoweverManyThereAre) {
   for (std::uint64_t seed = only > 0 ? only : 1; seed <= last; ++seed) {
     std::mt19937_64 random{seed};
     const Result crashed = run(
+        corpus(),
         [&]() -> std::pair<std::size_t, bool> { return {5 + (random() % 60), random() % 2 == 0}; },
         seed % 2 == 0 ? 0 : 1024);
     ASSERT_EQ(crashed.text, expected) << "TENURE_FLOW_SEED=" << seed;

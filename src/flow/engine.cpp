@@ -15,18 +15,43 @@ void Engine::add(detail::Definition definition) { core_->define(std::move(defini
 
 detail::ErrorTypes& Engine::errors() { return core_->errors(); }
 
-Run Engine::begin(std::string_view type, std::string input, StartOptions options) {
+namespace {
+
+// Waits for the answer of a call that gives it to a function.
+template <class Call>
+Run wait_for_start(Call call) {
   std::promise<Run> promise;
   std::future<Run> future = promise.get_future();
-  core_->start(type, std::move(input), std::move(options),
-               [&promise](std::optional<Run> run, const std::exception_ptr& error) {
-                 if (error) {
-                   promise.set_exception(error);
-                 } else {
-                   promise.set_value(*std::move(run));
-                 }
-               });
+  call([&promise](std::optional<Run> run, const std::exception_ptr& error) {
+    if (error) {
+      promise.set_exception(error);
+    } else {
+      promise.set_value(*std::move(run));
+    }
+  });
   return future.get();
+}
+
+}  // namespace
+
+Run Engine::begin(std::string_view type, std::string input, StartOptions options) {
+  return wait_for_start([&](Started started) {
+    core_->start(type, std::move(input), std::move(options), std::move(started));
+  });
+}
+
+Run Engine::begin_or_signal(std::string_view type, std::string input, StartOptions options,
+                            Signal signal) {
+  return wait_for_start([&](Started started) {
+    core_->start_or_signal(type, std::move(input), std::move(options), std::move(signal),
+                           std::move(started));
+  });
+}
+
+void Engine::begin_or_signal_then(std::string_view type, std::string input, StartOptions options,
+                                  Signal signal, Started started) {
+  core_->start_or_signal(type, std::move(input), std::move(options), std::move(signal),
+                         std::move(started));
 }
 
 void Engine::begin_then(std::string_view type, std::string input, StartOptions options,

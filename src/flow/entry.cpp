@@ -85,8 +85,10 @@ class Reader {
 };
 
 bool is_entry_kind(std::uint8_t kind) noexcept {
-  return kind >= static_cast<std::uint8_t>(EntryKind::step_done) &&
-         kind <= static_cast<std::uint8_t>(EntryKind::lock_released);
+  return (kind >= static_cast<std::uint8_t>(EntryKind::step_done) &&
+          kind <= static_cast<std::uint8_t>(EntryKind::lock_released)) ||
+         (kind >= static_cast<std::uint8_t>(EntryKind::child_started) &&
+          kind <= static_cast<std::uint8_t>(EntryKind::child_failed));
 }
 
 std::string other_format(std::string_view what, std::uint8_t found) {
@@ -228,7 +230,7 @@ std::expected<Message, std::string> decode_message(std::string_view bytes) {
   message.name = reader.text();
   message.value = reader.rest();
   if (!reader.ok()) return std::unexpected("the message is cut off or damaged");
-  if (kind < 1 || kind > static_cast<std::uint8_t>(Message::Kind::terminate)) {
+  if (kind < 1 || kind > static_cast<std::uint8_t>(Message::Kind::child_ended)) {
     return std::unexpected("the message has the unknown kind " + std::to_string(kind) +
                            ": a newer version wrote it");
   }

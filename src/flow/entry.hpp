@@ -46,7 +46,7 @@ struct Record {
   std::optional<Instant> ended;
   std::string idempotency_key;
   std::string admission;  // The key of its place; empty: none.
-  std::string parent;     // Reserved for children; empty: none.
+  std::string parent;     // Of a child: children.hpp; empty: none.
   std::map<std::string, std::string> tags;
   std::string input;   // JSON array of the arguments.
   std::string result;  // Of a completed one the value, else an ErrorInfo's text.
@@ -57,7 +57,14 @@ struct Record {
 
 // What a process tells the owner of a workflow.
 struct Message {
-  enum class Kind : std::uint8_t { start = 1, signal = 2, cancel = 3, terminate = 4 };
+  enum class Kind : std::uint8_t {  // Stored: never reuse a number.
+    start = 1,
+    signal = 2,
+    cancel = 3,
+    terminate = 4,
+    start_with_signal = 5,
+    child_ended = 6,  // Name: the operation that started it; value: the state and the result.
+  };
   Kind kind = Kind::signal;
   std::string workflow;
   std::string name;

@@ -159,6 +159,7 @@ void Instance::retry(std::vector<Event> events) {
       return !std::holds_alternative<Event::Ended>(event.what) &&
              !std::holds_alternative<Event::Timer>(event.what) &&
              !std::holds_alternative<Event::Lock>(event.what) &&
+             !std::holds_alternative<Event::Child>(event.what) &&
              !std::holds_alternative<Event::Load>(event.what);
     });
     if (events.empty()) events.push_back({Event::Load{}});
@@ -390,6 +391,7 @@ void Instance::after(Turn& turn) {
   for (auto& lock : turn.locks) {
     core_.ask_lock(id_, lock.key, std::move(lock.owner), std::move(lock.claims));
   }
+  start_children(turn);
   {
     const base::Mutex::Scoped lock{mutex_};
     for (const OpKey& key : turn.slots) mailbox_.push_back({Event::Slot{.key = key}});

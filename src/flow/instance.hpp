@@ -75,10 +75,15 @@ struct Event {
     bool granted = false;
     std::string value;  // The token, or an ErrorInfo's text.
   };
+  struct Child {  // A child was started, or refused.
+    OpKey key;
+    bool started = false;
+    std::string value;  // Or an ErrorInfo's text.
+  };
   struct Recorded {  // Is in the log already.
     LogEntry entry;
   };
-  std::variant<Load, Told, Timer, Ended, Slot, Lock, Recorded> what;
+  std::variant<Load, Told, Timer, Ended, Slot, Lock, Child, Recorded> what;
 };
 
 class Instance : public std::enable_shared_from_this<Instance> {
@@ -121,6 +126,8 @@ class Instance : public std::enable_shared_from_this<Instance> {
       std::vector<Claim> claims;
     };
     std::vector<Lock> locks;           // To ask for.
+    std::vector<OpKey> children;       // To start.
+    std::uint32_t messages = 0;        // To other workflows.
     std::optional<LogEntry> recorded;  // Of a slot's own transaction.
     std::optional<Event::Slot> slot;
     std::optional<bool> runnable_row;
@@ -139,13 +146,20 @@ class Instance : public std::enable_shared_from_this<Instance> {
   void clear_away(std::vector<Event>& events);
   void handle(Event& event, Turn& turn);
   void handle_told(const Event::Told& told, Turn& turn);
+  void add_timers(Turn& turn);
   void handle_timer(const Event::Timer& event, Turn& turn);
+  void handle_child(const Event::Child& child, Turn& turn);
+  void handle_child_ended(const Message& message, Turn& turn);
+  void start_children(Turn& turn);
+  void send(const Message& message, Turn& turn);
+  void tell_family(const Record& ended, Turn& turn);
   void handle_ended(const Event::Ended& ended, Turn& turn);
   void append(LogEntry entry, Turn& turn);
   void append_note(EntryKind kind, std::string name, std::string value, Turn& turn);
   void append_for(const detail::Operation& operation, EntryKind kind, std::uint32_t attempt,
                   std::string value, Turn& turn);
   void collect(Turn& turn);
+  void cancel_child(const detail::ChildBase& child, Turn& turn);
   void cancel_step(const OpKey& key, Turn& turn);
   void dispatch(detail::Operation& operation, Turn& turn);
   void dispatch_step(detail::StepBase& step, Turn& turn);

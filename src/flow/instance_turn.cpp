@@ -45,6 +45,8 @@ void Instance::handle(Event& event, Turn& turn) {
     if (operation == nullptr || operation->kind() != OpKind::lock) return;  // Cancelled.
     append_for(*operation, lock->granted ? EntryKind::lock_granted : EntryKind::lock_failed, 0,
                lock->value, turn);
+  } else if (const auto* child = std::get_if<Event::Child>(&event.what)) {
+    handle_child(*child, turn);
   } else if (auto* recorded = std::get_if<Event::Recorded>(&event.what)) {
     note(recorded->entry);
     machine_->deliver(recorded->entry);
@@ -53,36 +55,42 @@ void Instance::handle(Event& event, Turn& turn) {
 
 void Instance::handle_told(const Event::Told& told, Turn& turn) {
   const Message& message = told.message;
-  if (!begun_ && message.kind == Message::Kind::signal) {
+  using enum Message::Kind;
+  if (message.kind == start || message.kind == start_with_signal) add_timers(turn);
+  if (!begun_ && (message.kind == signal || message.kind == start_with_signal)) {
     core_.message_done(told.key);  // Stays in the inbox until the workflow starts.
     return;
   }
   turn.txn.writes.push_back(Write::remove(told.key));
   turn.told.push_back(told.key);
   switch (message.kind) {
-    case Message::Kind::start:
-      // NOLINTBEGIN(bugprone-unchecked-optional-access): a turn has its record.
-      if (!begun_) turn.new_timers.push_back(timer_key(keys::start_timer, record_->starts));
-      if (record_->deadline) {
-        turn.new_timers.push_back(timer_key(keys::deadline_timer, *record_->deadline));
-      }
-      // NOLINTEND(bugprone-unchecked-optional-access)
-      return;
-    case Message::Kind::signal:
+    case start: return;
+    case signal:
+    case start_with_signal:
       append_note(EntryKind::signal, message.name, message.value, turn);
       return;
-    case Message::Kind::cancel:
+    case cancel:
       if (begun_) {
-        append_note(EntryKind::cancel, "cancel", {}, turn);
+        if (!machine_->cancelled()) append_note(EntryKind::cancel, "cancel", {}, turn);
       } else {
         end(FlowState::cancelled, error("cancelled", "it was cancelled before its start").text(),
             turn);
       }
       return;
-    case Message::Kind::terminate:
-      end(FlowState::cancelled, error("terminated", message.value).text(), turn);
+    case child_ended: handle_child_ended(message, turn); return;
+    case terminate: end(FlowState::cancelled, error("terminated", message.value).text(), turn);
   }
 }
+
+// Another process started the workflow: the timers that its transaction put count from now on.
+// NOLINTBEGIN(bugprone-unchecked-optional-access): a turn has its record.
+void Instance::add_timers(Turn& turn) {
+  if (!begun_) turn.new_timers.push_back(timer_key(keys::start_timer, record_->starts));
+  if (record_->deadline) {
+    turn.new_timers.push_back(timer_key(keys::deadline_timer, *record_->deadline));
+  }
+}
+// NOLINTEND(bugprone-unchecked-optional-access)
 
 void Instance::handle_timer(const Event::Timer& event, Turn& turn) {
   const keys::Timer& timer = event.timer;
@@ -219,6 +227,9 @@ void Instance::collect(Turn& turn) {
 
 void Instance::cancel_step(const OpKey& key, Turn& turn) {
   const Operation* const operation = machine_->find(key);
+  if (operation != nullptr && operation->kind() == OpKind::child) {
+    cancel_child(static_cast<const detail::ChildBase&>(*operation), turn);  // NOLINT: of that kind.
+  }
   if (operation == nullptr || operation->kind() != OpKind::step) return;
   if (const auto at = running_.find(pair_of(key)); at != running_.end()) {
     at->second->stop.request_stop();  // Ends the step when its function returns.
@@ -231,6 +242,8 @@ void Instance::dispatch(Operation& operation, Turn& turn) {
   switch (operation.kind()) {
     case OpKind::step: dispatch_step(static_cast<StepBase&>(operation), turn); break;  // NOLINT
     case OpKind::slot: turn.slots.push_back(operation.key()); break;
+    case OpKind::child: turn.children.push_back(operation.key()); break;
+    case OpKind::child_result: break;
     case OpKind::lock: {
       const auto& lock = static_cast<detail::LockBase&>(operation);  // NOLINT: of that kind.
       turn.txn.writes.push_back(Write::put(keys::anchor(partition_, id_, lock.key()), ""));
@@ -330,6 +343,8 @@ void Instance::end(FlowState state, std::string result, Turn& turn) {
   });
   for (const OpKey& lock : machine_->held()) drop_lock(lock);
   turn.locks.clear();
+  turn.children.clear();
+  tell_family(record, turn);
   if (record.deadline) remove_timer(keys::deadline_timer, *record.deadline, turn);
   if (!begun_) remove_timer(keys::start_timer, record.starts, turn);
   if (runnable_row_) turn.txn.writes.push_back(Write::remove(keys::runnable(partition_, id_)));

@@ -102,6 +102,11 @@ std::optional<Timer> parse_timer(std::string_view key) {
 Range timers(Partition partition) { return Range::prefix(in_partition('t', partition)); }
 
 std::string inbox(Partition partition) { return in_partition('i', partition); }
+std::string inbox(Partition partition, std::uint32_t number) {
+  std::string key = in_partition('i', partition) + '\xff';
+  add(key, number, 4);
+  return key;
+}
 Range inboxes() { return Range::prefix(begin('i')); }
 Partition partition_of_inbox(std::string_view key) noexcept {
   return key.size() < prefix_size ? Partition{0} : static_cast<Partition>(number(key.substr(2, 2)));

@@ -7,6 +7,7 @@
 //   \x11 l partition length id order              one entry of its log
 //   \x11 t partition due length id scope sequence a timer
 //   \x11 i partition stamp                        a message to the partition's owner
+//   \x11 i partition \xff number stamp            the same: one of several in one transaction
 //   \x11 m partition length id message            a message id that was used
 //   \x11 k idempotency key                        the id of the workflow that it started
 //   \x11 a type partition key place               a place of the concurrency limit, taken
@@ -62,6 +63,8 @@ inline constexpr OpKey deadline_timer{.scope = workflow_scope, .sequence = 2};
 [[nodiscard]] Range timers(Partition partition);
 
 [[nodiscard]] std::string inbox(Partition partition);
+// For a transaction with several messages: each one has a number. Read after those of inbox().
+[[nodiscard]] std::string inbox(Partition partition, std::uint32_t number);
 [[nodiscard]] Range inboxes();
 [[nodiscard]] Partition partition_of_inbox(std::string_view key) noexcept;
 [[nodiscard]] std::string message(Partition partition, std::string_view id,

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "flow/entry.hpp"
+#include "tenure/detail/flow_children.hpp"
 #include "tenure/detail/flow_machine.hpp"
 
 namespace tenure::detail {
@@ -29,6 +30,10 @@ std::optional<OpKind> family(EntryKind kind) noexcept {
     case EntryKind::lock_failed:
     case EntryKind::lock_released: return OpKind::lock;
     case EntryKind::timer: return OpKind::timer;
+    case EntryKind::child_started:
+    case EntryKind::child_refused: return OpKind::child;
+    case EntryKind::child_done:
+    case EntryKind::child_failed:
     case EntryKind::signal:
     case EntryKind::cancel: break;
   }
@@ -53,6 +58,10 @@ std::string_view text_of(EntryKind kind) noexcept {
     case EntryKind::lock_granted: return "lock granted";
     case EntryKind::lock_failed: return "lock failed";
     case EntryKind::lock_released: return "lock released";
+    case EntryKind::child_started: return "child started";
+    case EntryKind::child_refused: return "child refused";
+    case EntryKind::child_done: return "child done";
+    case EntryKind::child_failed: return "child failed";
   }
   return "unknown";
 }
@@ -65,6 +74,8 @@ std::string_view text_of(OpKind kind) noexcept {
     case OpKind::timer: return "timer";
     case OpKind::signal: return "signal";
     case OpKind::condition: return "condition";
+    case OpKind::child: return "child";
+    case OpKind::child_result: return "result of child";
   }
   return "unknown";
 }
@@ -160,9 +171,12 @@ void Machine::add(Operation& operation) {
   operation.scope_->link(operation);
   operation.pending_ = true;
   operation.active_ = operation.kind_ == OpKind::step || operation.kind_ == OpKind::slot ||
-                      operation.kind_ == OpKind::lock;
+                      operation.kind_ == OpKind::lock || operation.kind_ == OpKind::child;
   if (operation.active_) ++active_;
   if (operation.kind_ == OpKind::condition) conditions_.push_back(&operation);
+  if (operation.kind_ == OpKind::child_result) {
+    children_[static_cast<ChildResultBase&>(operation).child()].waiters.push_back(&operation);
+  }
   if (operation.kind_ == OpKind::signal) listeners_[operation.name_].push_back(&operation);
   if (operation.active_ || operation.due_) {
     fresh_.push_back(operation.key_);
@@ -182,6 +196,10 @@ void Machine::remove(Operation& operation) noexcept {
   operation.pending_ = false;
   deactivate(operation);
   if (operation.kind_ == OpKind::condition) std::erase(conditions_, &operation);
+  if (operation.kind_ == OpKind::child_result) {
+    ChildState* const awaited = child(static_cast<ChildResultBase&>(operation).child());
+    if (awaited != nullptr) std::erase(awaited->waiters, &operation);
+  }
   if (operation.kind_ == OpKind::signal) {
     if (const auto at = listeners_.find(operation.name_); at != listeners_.end()) {
       std::erase(at->second, &operation);
@@ -243,6 +261,8 @@ void Machine::deliver(const LogEntry& entry) {
   if (finish_) mismatch(entry, "the program has already ended");
   if (entry.kind == EntryKind::signal) {
     deliver_signal(entry);
+  } else if (entry.kind == EntryKind::child_done || entry.kind == EntryKind::child_failed) {
+    deliver_child(entry);
   } else if (entry.kind == EntryKind::cancel) {
     root_->scope().cancel();
   } else {
@@ -288,6 +308,27 @@ void Machine::deliver_signal(const LogEntry& entry) {
     if (first.take(entry)) {
       static_cast<void>(take_signal(entry.name));
       end(first);
+    }
+  } catch (const std::exception& error) {
+    mismatch(entry, std::string{"its value has another type: "} + error.what());
+  }
+}
+
+ChildState* Machine::child(const OpKey& key) {
+  const auto at = children_.find(key);
+  return at == children_.end() ? nullptr : &at->second;
+}
+
+void Machine::deliver_child(const LogEntry& entry) {
+  ChildState* const ended = child(entry.key);
+  if (ended == nullptr || ended->ended) mismatch(entry, "the program has no such child that runs");
+  if (ended->id != entry.name) mismatch(entry, "the program started '" + ended->id + "' there");
+  try {
+    ended->ended = ChildEnd::of(entry);
+    std::vector<Operation*> told = ended->waiters;
+    if (Operation* const starter = find(entry.key)) told.push_back(starter);
+    for (Operation* const operation : told) {
+      if (operation->take(entry)) end(*operation);
     }
   } catch (const std::exception& error) {
     mismatch(entry, std::string{"its value has another type: "} + error.what());

@@ -190,9 +190,9 @@ TEST(FlowEntries, AreReadBackAndRefusedWhenDamaged) {
     EXPECT_FALSE(flow::decode_entry(bytes.substr(0, size)).has_value()) << size;
   }
   std::string newer = bytes;
-  newer[1] = 40;
+  newer[1] = 100;
   EXPECT_EQ(flow::decode_entry(newer).error(),
-            "the entry has the unknown kind 40: a newer version wrote it");
+            "the entry has the unknown kind 100: a newer version wrote it");
   newer[0] = 2;
   EXPECT_EQ(flow::decode_entry(newer).error(),
             "the entry has format 2, and this program knows format 1: use the version that wrote "

@@ -4,6 +4,7 @@
 #include <expected>
 #include <utility>
 
+#include "flow/children.hpp"
 #include "tenure/codec.hpp"
 #include "tenure/error.hpp"
 
@@ -51,7 +52,10 @@ FlowInfo info_of(std::string id, const Record& record, Instant now) {
                 .input = record.input,
                 .result = {},
                 .error = {},
+                .parent = {},
                 .problem = {}};
+  if (const std::optional<ParentLink> parent = parse_parent(record.parent))
+    info.parent = parent->id;
   if (record.state == FlowState::running && now < record.starts) info.state = FlowState::scheduled;
   if (record.state == FlowState::completed) {
     info.result = record.result;
@@ -130,8 +134,11 @@ void Queries::send(const std::string& id, Message message, std::string_view mess
                    Durability durability) const {
   const keys::Partition partition = partition_of(id);
   message.workflow = id;
+  const std::string used =
+      message_id.empty() ? std::string{} : keys::message(partition, id, message_id);
   while (true) {
     const Entry found = record_of(id);
+    if (!used.empty() && !read(*store_, Range::key(used)).empty()) return;  // Sent before.
     const FlowState state = parsed_record(found).state;
     if (is_terminal(state)) {
       throw WorkflowEnded("workflow '" + id + "' has ended (" + std::string{text_of(state)} +
@@ -143,7 +150,6 @@ void Queries::send(const std::string& id, Message message, std::string_view mess
     txn.writes.push_back(Write::append(keys::inbox(partition), encode(message)));
     txn.durability = durability;
     if (!message_id.empty()) {
-      const std::string used = keys::message(partition, id, message_id);
       txn.guards.push_back(Guard::absent(used));
       txn.writes.push_back(Write::put(used, ""));
       txn.reads.push_back(Range::key(used));

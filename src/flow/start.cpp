@@ -18,6 +18,7 @@ struct Core::StartCall {
   ReignRef reign;
   std::uint32_t tries = 0;
   Engine::Started started;
+  StartExtra extra;
 };
 
 namespace {
@@ -57,23 +58,29 @@ void check_options(const StartOptions& options) {
 
 }  // namespace
 
-void Core::start(std::string_view type, std::string input, StartOptions options,
-                 Engine::Started started) {
-  begin();
-  if (stopping()) throw Closed("the engine is being drained: it starts nothing");
-  check_options(options);
-  auto call = std::make_shared<StartCall>();
-  call->definition = definition(type);
-  if (call->definition == nullptr) {
+// Throws BadRequest where the type is not defined, or takes other arguments.
+const detail::Definition& Core::checked(std::string_view type, const std::string& input) const {
+  const detail::Definition* const found = definition(type);
+  if (found == nullptr) {
     throw BadRequest("there is no workflow type '" + std::string{type} +
                      "': define it before starting one");
   }
   try {
-    call->definition->check(input);
+    found->check(input);
   } catch (const std::exception& error) {
     throw BadRequest("workflow '" + std::string{type} + "' cannot be started with " + input + ": " +
                      error.what());
   }
+  return *found;
+}
+
+void Core::start(std::string_view type, std::string input, StartOptions options,
+                 Engine::Started started, StartExtra extra) {
+  begin();
+  if (stopping()) throw Closed("the engine is being drained: it starts nothing");
+  check_options(options);
+  auto call = std::make_shared<StartCall>();
+  call->definition = &checked(type, input);
   if (!options.idempotency_key.empty()) {
     // Before a place is looked for: the first run may have the last one.
     if (const std::optional<Entry> first = read(keys::idempotency(options.idempotency_key))) {
@@ -98,6 +105,8 @@ void Core::start(std::string_view type, std::string input, StartOptions options,
   }
   record.input = std::move(input);
   call->started = std::move(started);
+  call->extra = std::move(extra);
+  record.parent = call->extra.parent;
   find_place(*call);
   try_start(call);
 }
@@ -131,6 +140,24 @@ void Core::give_back_place(StartCall& call) {
   if (!call.places.empty()) admission_.free(call.places, call.place);
 }
 
+// The owner's inbox gets the start, where that is another engine, and the signal that comes with
+// it. In one message: of two that one transaction appends the last would stay.
+void Core::add_message(const StartCall& call, Txn& txn) {
+  const std::optional<Message>& signal = call.extra.signal;
+  if (call.reign && !signal) return;
+  Message message{.kind = Message::Kind::start, .workflow = call.id, .name = {}, .value = {}};
+  if (signal) {
+    message.kind = call.reign ? Message::Kind::signal : Message::Kind::start_with_signal;
+    message.name = signal->name;
+    message.value = signal->value;
+  }
+  txn.writes.push_back(Write::append(keys::inbox(call.partition), encode(message)));
+  if (call.extra.message_id.empty()) return;
+  const std::string used = keys::message(call.partition, call.id, call.extra.message_id);
+  txn.guards.push_back(Guard::absent(used));
+  txn.writes.push_back(Write::put(used, ""));
+}
+
 void Core::try_start(const std::shared_ptr<StartCall>& call) {
   call->reign = partitions_->owner(call->partition);
   const Record& record = call->record;
@@ -160,11 +187,13 @@ void Core::try_start(const std::shared_ptr<StartCall>& call) {
   if (call->reign) {
     txn.guards.insert(txn.guards.end(), call->reign->guards.begin(), call->reign->guards.end());
     if (!later) txn.writes.push_back(Write::put(keys::runnable(call->partition, call->id), ""));
-  } else {
-    txn.writes.push_back(Write::append(
-        keys::inbox(call->partition),
-        encode(
-            Message{.kind = Message::Kind::start, .workflow = call->id, .name = {}, .value = {}})));
+  }
+  add_message(*call, txn);
+  const StartExtra& extra = call->extra;
+  txn.guards.insert(txn.guards.end(), extra.guards.begin(), extra.guards.end());
+  if (extra.only_if) {  // The last read: see judge_start().
+    txn.guards.push_back(*extra.only_if);
+    txn.reads.push_back(extra.only_if->range);
   }
   begin_commit();
   store_->apply_then(std::move(txn), [self = shared_from_this(), call](
@@ -209,9 +238,16 @@ void Core::judge_start(const std::shared_ptr<StartCall>& call, const Outcome& ou
     give_back_place(*call);
     call->started(std::nullopt, error);
   };
-  if (!record.idempotency_key.empty() && !outcome.reads[1].empty()) {
+  const std::optional<Guard>& only_if = call->extra.only_if;
+  if (only_if &&
+      (outcome.reads.back().empty() || outcome.reads.back().front().changed != only_if->revision)) {
+    refuse(std::make_exception_ptr(Closed("the parent of workflow '" + call->id + "' has ended")));
+  } else if (!record.idempotency_key.empty() && !outcome.reads[1].empty()) {
     give_back_place(*call);
     call->started(Run{shared_from_this(), outcome.reads[1].front().value}, nullptr);
+  } else if (!outcome.reads[0].empty() && call->extra.exists) {
+    give_back_place(*call);
+    call->extra.exists(outcome.reads[0].front());
   } else if (!outcome.reads[0].empty()) {
     refuse(std::make_exception_ptr(
         AlreadyStarted("there is already a workflow '" + call->id + "': use another id")));

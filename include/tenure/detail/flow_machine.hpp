@@ -8,6 +8,7 @@
 //   lock       | an entry: granted or failed                     | ends at once; not kept
 //   timer      | an entry                                        | ends at once
 //   signal     | a signal's entry, or its timer's                | ends at once
+//   child      | flow_children.hpp                               |
 //   condition  | true after any entry, or its timer's entry      | ends at once
 //
 // Invariants
@@ -67,6 +68,10 @@ enum class EntryKind : std::uint8_t {
   lock_failed = 13,
   lock_released = 14,
   // 32 to 63: schedules, messages, children.
+  child_started = 40,
+  child_refused = 41,
+  child_done = 42,
+  child_failed = 43,  // It ended without a value.
 };
 [[nodiscard]] std::string_view text_of(EntryKind kind) noexcept;
 
@@ -81,11 +86,50 @@ struct LogEntry {
   friend bool operator==(const LogEntry&, const LogEntry&) = default;
 };
 
-enum class OpKind : std::uint8_t { step, slot, lock, timer, signal, condition };
+enum class OpKind : std::uint8_t {
+  step,
+  slot,
+  lock,
+  timer,
+  signal,
+  condition,
+  child,
+  child_result
+};
 [[nodiscard]] std::string_view text_of(OpKind kind) noexcept;
 
+}  // namespace tenure::detail
+
+namespace tenure {
+// What happens to a child that has not ended when its parent ends.
+enum class ParentClose : std::uint8_t { cancel, terminate, abandon };
+}  // namespace tenure
+
+namespace tenure::detail {
+
 class Machine;
+class Operation;
 class Scope;
+
+// How a child ended.
+struct ChildEnd {
+  std::string id;
+  FlowState state = FlowState::completed;
+  std::string value;  // The result, or an ErrorInfo's text.
+
+  // Of an entry: child_done, or child_failed with {"state":…,"error":…}.
+  [[nodiscard]] static ChildEnd of(const LogEntry& entry);
+  [[nodiscard]] static LogEntry entry(const OpKey& key, const ChildEnd& end);
+  [[noreturn]] void raise() const;
+};
+
+// A workflow that this one started, by the operation that did.
+struct ChildState {
+  std::string id;
+  ParentClose on_parent_close = ParentClose::cancel;
+  std::optional<ChildEnd> ended;
+  std::vector<Operation*> waiters;  // Those that wait for its result.
+};
 
 // What a frame may await.
 struct AwaitableTag {};
@@ -129,12 +173,14 @@ class Operation : public AwaitableTag {
   std::optional<Instant> due_;
   std::uint64_t hash_ = 0;
 
+  // Whether it does not wait for its entry once its scope is cancelled.
+  [[nodiscard]] virtual bool ends_at_once() const noexcept {
+    return kind_ != OpKind::step && kind_ != OpKind::slot;
+  }
+
  private:
   friend class Machine;
   friend class Scope;
-  [[nodiscard]] bool ends_at_once() const noexcept {
-    return kind_ != OpKind::step && kind_ != OpKind::slot;
-  }
 
   OpKind kind_;
   std::string name_;
@@ -239,6 +285,8 @@ class Machine {
   };
   [[nodiscard]] std::vector<Dropped> take_dropped() { return std::exchange(dropped_, {}); }
   [[nodiscard]] const std::optional<Finish>& finish() const noexcept { return finish_; }
+  // Whether the whole workflow was cancelled.
+  [[nodiscard]] bool cancelled() const { return root_ && root_->scope().is_cancelled(); }
   // The locks that the workflow holds: the operations that took them.
   [[nodiscard]] const std::vector<OpKey>& held() const noexcept { return held_; }
   // The lock that this operation took is given back: in the transaction of this turn.
@@ -249,6 +297,12 @@ class Machine {
   template <class F>
   void each(F f) const {
     for (const auto& [key, operation] : operations_) f(*operation);
+  }
+  // The workflows that this one started. Nothing: no operation of this key started one.
+  [[nodiscard]] ChildState* child(const OpKey& key);
+  template <class F>
+  void each_child(F f) const {
+    for (const auto& [key, child] : children_) f(child);
   }
   // What the program waits for, for people.
   [[nodiscard]] std::string waits_for() const;
@@ -262,6 +316,8 @@ class Machine {
   void finished(Finish finish) { finish_ = std::move(finish); }
   [[nodiscard]] std::optional<std::string> take_signal(const std::string& name);
   void deactivate(Operation& operation) noexcept;
+  void add_child(const OpKey& key, ChildState child) { children_[key] = std::move(child); }
+  void remove_child(const OpKey& key) { children_.erase(key); }
   [[nodiscard]] std::uint32_t new_scope() noexcept { return ++last_scope_; }
 
  private:
@@ -274,6 +330,7 @@ class Machine {
   void run_until_quiet();
   bool resume_conditions();
   void deliver_signal(const LogEntry& entry);
+  void deliver_child(const LogEntry& entry);
   [[noreturn]] void mismatch(const LogEntry& entry, const std::string& why) const;
 
   Identity identity_;
@@ -283,6 +340,7 @@ class Machine {
   std::vector<Operation*> conditions_;  // In the order in which they were awaited.
   std::map<std::string, std::deque<Operation*>, std::less<>> listeners_;
   std::map<std::string, std::deque<std::string>, std::less<>> signals_;
+  std::unordered_map<OpKey, ChildState, OpKeyHash> children_;
   std::deque<std::coroutine_handle<>> ready_;
   std::vector<OpKey> fresh_;
   std::vector<OpKey> cancelled_;

@@ -1,0 +1,162 @@
+// crash_kit.hpp: for tests: a process that dies before and after every write in turn, or at random
+// ones, while workflows run. Each time the outcome must be the same as without a crash, and no step
+// may run again whose result is in the log.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tenure/flow_test.hpp"
+
+namespace tenure::crash_kit {
+
+inline test::Engine* world = nullptr;  // Of the scenario that runs, for its steps.
+inline std::vector<std::string> violations;
+
+// Each step has a name of its own within its workflow.
+inline void check_not_recorded(StepContext& step, const std::string& name) {
+  for (const HistoryEntry& entry : world->engine().history(step.workflow())) {
+    if (entry.name == name && (entry.kind == "step done" || entry.kind == "step failed")) {
+      violations.push_back(step.workflow() + ": " + name + " ran again");
+    }
+  }
+}
+
+inline int work(StepContext& step, std::string name, int value) {
+  check_not_recorded(step, name);
+  return value + 1;
+}
+inline int flaky(StepContext& step, std::string name, int good_attempt) {
+  check_not_recorded(step, name);
+  if (static_cast<int>(step.attempt()) < good_attempt) throw std::runtime_error("not yet");
+  return static_cast<int>(step.attempt());
+}
+
+// What happens to the engine from outside. Each action may be repeated after a crash.
+using Action = std::function<void(test::Engine&)>;
+
+inline Action start(std::string id, std::function<void(test::Engine&, std::string)> how) {
+  return [=](test::Engine& engine) {
+    try {
+      how(engine, id);
+    } catch (const Error&) {
+      if (!engine.crashed()) static_cast<void>(engine.engine().run(id));  // It was started before.
+    }
+  };
+}
+inline Action signal(std::string id, std::string name, auto value, std::string message) {
+  return [=](test::Engine& engine) { engine.signal(id, name, value, message); };
+}
+inline Action until(std::chrono::nanoseconds time) {
+  return [=](test::Engine& engine) {
+    const auto left = MemoryStore::virtual_start + time - engine.now();
+    if (left.count() > 0) engine.advance(left);
+  };
+}
+
+// The states and results of all workflows, and what they left in the store's tables of work.
+inline std::string outcome(test::Engine& engine) {
+  std::map<std::string, std::string> lines;
+  for (const FlowInfo& info : engine.list()) {
+    lines[info.id] = std::string{text_of(info.state)} + " " + info.result + info.error.message;
+  }
+  std::string text;
+  for (const auto& [id, line] : lines) text += id + ": " + line + "\n";
+  Txn txn;
+  for (const char table : {'r', 't', 'i', 'a', 'h'}) {
+    txn.reads.push_back(Range::prefix(std::string{reserved::flow_workflows} + table));
+  }
+  for (const std::vector<Entry>& left : engine.store().apply(txn).reads) {
+    for (const Entry& entry : left) text += "left behind: " + entry.key + "\n";
+  }
+  return text;
+}
+
+struct Scenario {
+  std::function<void(test::Engine&)> define;
+  std::vector<Action> script;
+  std::function<std::string(test::Engine&)> outcome = crash_kit::outcome;
+};
+
+struct Result {
+  std::string text;
+  std::size_t writes = 0;
+  bool crashed = false;
+};
+
+// Says at which write the next process dies, and whether after it; 0: it does not die.
+using NextCrash = std::function<std::pair<std::size_t, bool>()>;
+
+inline Result run(const Scenario& scenario, const NextCrash& next_crash, std::size_t resident) {
+  test::Engine engine{{.resident = resident, .partitions = 2}};
+  world = &engine;
+  scenario.define(engine);
+  const auto arm = [&] {
+    const auto [write, after] = next_crash();
+    if (write > 0) engine.crash_at(write, after);
+  };
+  Result result;
+  arm();
+  for (const Action& action : scenario.script) {
+    for (int attempt = 0; attempt < 100; ++attempt) {
+      try {
+        action(engine);
+      } catch (const std::exception&) {
+        if (!engine.crashed()) throw;
+      }
+      if (!engine.crashed()) break;
+      result.crashed = true;
+      engine.crash();
+      // A process may die while it recovers.
+      while (engine.crashed()) {
+        try {
+          engine.recover();
+          arm();
+        } catch (const std::exception&) {
+          if (!engine.crashed()) throw;
+        }
+      }
+    }
+  }
+  result.text = scenario.outcome(engine);
+  result.writes = engine.writes();
+  world = nullptr;
+  return result;
+}
+
+inline Result run_calm(const Scenario& scenario, std::size_t resident) {
+  return run(scenario, [] { return std::pair<std::size_t, bool>{0, false}; }, resident);
+}
+
+// A crash before and after every write in turn.
+inline void expect_the_same_after_crashes(const Scenario& scenario, std::string_view expected,
+                                          std::size_t resident) {
+  violations.clear();
+  const Result calm = run_calm(scenario, resident);
+  ASSERT_EQ(calm.text, expected);
+  for (std::size_t write = 1; write <= calm.writes; ++write) {
+    for (const bool after : {false, true}) {
+      bool armed = false;
+      const Result crashed = run(
+          scenario,
+          [&]() -> std::pair<std::size_t, bool> {
+            if (std::exchange(armed, true)) return {0, false};
+            return {write, after};
+          },
+          resident);
+      ASSERT_EQ(crashed.text, expected) << (after ? "after" : "before") << " write " << write;
+      ASSERT_TRUE(crashed.crashed) << write;
+    }
+  }
+  EXPECT_EQ(violations, std::vector<std::string>{});
+}
+
+}  // namespace tenure::crash_kit
