@@ -5,8 +5,8 @@
 //   const tenure::Child child = co_await ctx.start_child("ship", order);   // Only starts it.
 //   const Receipt receipt = co_await ctx.result<Receipt>(child);
 //
-// A child is a workflow like any other, with a record, a log and an owner of its own. Its id follows
-// from the place in the parent that started it, so that it is started once, whatever crashes.
+// A child is a workflow like any other, with its own record, log and owner. Its id follows from the
+// place in the parent that started it, so that it is started once, whatever crashes.
 #pragma once
 
 #include <chrono>
