@@ -1,18 +1,13 @@
 // Durable transactions of one process, one at a time and many at once, compared with bare inserts
 // and puts of one client and, as pgbench does, of fifty; and the cost of a process's puts for its
 // own locks.
-#include <libpq-fe.h>
-
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "bench/cluster/etcd.hpp"
@@ -25,40 +20,6 @@
 
 namespace tenure::bench::cluster {
 namespace {
-
-constexpr std::size_t pgbench_clients = 50;
-
-// A connection that inserts rows, each in a durable transaction of its own.
-class Inserter {
- public:
-  explicit Inserter(const stored::Postgres& server)
-      : connection_(PQconnectdb(server.url().c_str())) {
-    check(PQexec(connection_.get(), "SET synchronous_commit=on"));
-    check(PQprepare(connection_.get(), "row",
-                    "INSERT INTO inserted(value) VALUES (repeat('x', 150)::bytea)", 0, nullptr));
-  }
-  static void make_table(const stored::Postgres& server) {
-    const Connection connection{PQconnectdb(server.url().c_str())};
-    PQclear(
-        PQexec(connection.get(), "CREATE TABLE inserted(id bigserial PRIMARY KEY, value bytea)"));
-  }
-  void operator()() const {
-    check(PQexecPrepared(connection_.get(), "row", 0, nullptr, nullptr, nullptr, 0));
-  }
-
- private:
-  struct Disconnect {
-    void operator()(PGconn* connection) const noexcept { PQfinish(connection); }
-  };
-  using Connection = std::unique_ptr<PGconn, Disconnect>;
-  void check(PGresult* result) const {
-    const ExecStatusType status = PQresultStatus(result);
-    PQclear(result);
-    if (status != PGRES_COMMAND_OK) throw std::runtime_error(PQerrorMessage(connection_.get()));
-  }
-
-  Connection connection_;
-};
 
 struct Contender {
   std::string name;
@@ -97,24 +58,10 @@ void ask_postgres_durable(Report& report) {
   if (server == nullptr) return;
   const auto ours = store(server->url() + "&tenure_schema=durable");
   ask_puts_on(report, "postgres", ours);
-  Inserter::make_table(*server);
-  std::vector<std::unique_ptr<Inserter>> inserters;
-  for (std::size_t i = 0; i < pgbench_clients; ++i) {
-    inserters.push_back(std::make_unique<Inserter>(*server));
-  }
+  InsertCrew inserts{*server};
   Race race{report.effort(), std::chrono::milliseconds{100}};
-  const auto bare = race.add([&](std::uint64_t operations) {
-    for (std::uint64_t i = 0; i < operations; ++i) (*inserters[0])();
-  });
-  const auto pgbench = race.add([&](std::uint64_t operations) {
-    std::atomic<std::int64_t> left = static_cast<std::int64_t>(operations);
-    std::vector<std::jthread> threads;
-    for (const auto& one : inserters) {
-      threads.emplace_back([&left, &insert = *one] {
-        while (left.fetch_sub(1) > 0) insert();
-      });
-    }
-  });
+  const auto bare = race.add([&](std::uint64_t operations) { inserts.run_alone(operations); });
+  const auto pgbench = race.add([&](std::uint64_t operations) { inserts.run(operations); });
   std::vector<std::unique_ptr<stored::Durable>> durable;
   const auto depths = add_depths(race, durable, *ours);
   race.run(20);

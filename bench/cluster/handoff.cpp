@@ -28,7 +28,7 @@ void ask_on(Report& report, std::size_t core, const Opener& open, const Rival& r
   constexpr std::size_t own_turns = 60;
   std::vector<Passed> locks = {our_lock(open, "handoff")};
   if (!rival.name.empty()) locks.push_back(rival.lock);
-  Players players{core, locks};
+  Players players{{core, core}, locks};
   static_cast<void>(players.round(0, 2));  // Connects.
   std::array<Samples, 2> all;
   for (std::size_t i = 0; i < report.effort().of(8, 1); ++i) {

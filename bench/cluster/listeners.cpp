@@ -66,7 +66,7 @@ void ask_postgres_listeners(Report& report) {
       child.ask({});
     }
   }
-  Players players{client_core, locks};
+  Players players{{client_core, client_core}, locks};
   std::vector<Space> spaces;
   for (const Opener& open : openers) spaces.push_back(open(space_name));
 

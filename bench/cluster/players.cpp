@@ -30,9 +30,10 @@ Passed our_lock(const Opener& open, std::string name) {
           .dwell = std::chrono::milliseconds{3}};
 }
 
-Players::Players(std::size_t core, std::vector<Passed> locks) : locks_(std::move(locks)) {
+Players::Players(std::array<std::size_t, 2> cores, std::vector<Passed> locks)
+    : locks_(std::move(locks)) {
   for (std::uint32_t side = 0; side < 2; ++side) {
-    children_.emplace_back(core, [this, side](const stored::Line& line) {
+    children_.emplace_back(cores.at(side), [this, side](const stored::Line& line) {
       std::vector<std::unique_ptr<stored::Lock>> made(locks_.size());
       while (const auto command = line.next()) {
         const auto which = static_cast<std::size_t>(command->at(0));

@@ -31,7 +31,7 @@ struct Passed {
 
 class Players {
  public:
-  Players(std::size_t core, std::vector<Passed> locks);
+  Players(std::array<std::size_t, 2> cores, std::vector<Passed> locks);
 
   // Nanoseconds of each hand-off.
   Samples round(std::size_t which, std::size_t turns);

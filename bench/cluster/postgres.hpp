@@ -4,8 +4,11 @@
 
 #include <libpq-fe.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "bench/cluster/questions.hpp"
 #include "bench/ratio.hpp"
@@ -22,6 +25,11 @@ namespace tenure::bench::cluster {
 [[nodiscard]] Opener postgres_opener(const stored::Postgres& server,
                                      const std::string& database = "postgres");
 
+struct Disconnect {
+  void operator()(PGconn* connection) const noexcept { PQfinish(connection); }
+};
+using Connection = std::unique_ptr<PGconn, Disconnect>;
+
 // The minimum for a lock and its release in a table: a row that is inserted durably, and one that
 // is deleted, which a crash may undo. Each has a connection with its setting.
 class BareRow {
@@ -32,15 +40,21 @@ class BareRow {
   static void make_table(const stored::Postgres& server);
 
  private:
-  struct Disconnect {
-    void operator()(PGconn* connection) const noexcept { PQfinish(connection); }
-  };
-  using Connection = std::unique_ptr<PGconn, Disconnect>;
-  static Connection connect(const stored::Postgres& server, const char* setting);
-  static void check(const Connection& connection, PGresult* result);
-
   Connection insert_;
   Connection remove_;
+};
+
+// Inserts of single rows, each in a durable transaction of its own, by fifty clients: as pgbench
+// does them.
+class InsertCrew {
+ public:
+  explicit InsertCrew(const stored::Postgres& server);
+  void run(std::uint64_t operations) const;        // So many of all clients together.
+  void run_alone(std::uint64_t operations) const;  // Of one client.
+
+ private:
+  static constexpr std::size_t clients = 50;
+  std::vector<Connection> connections_;
 };
 
 // pg_advisory_lock, over TCP.

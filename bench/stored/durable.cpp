@@ -1,7 +1,5 @@
 // The cost of durable transactions of a process, one at a time and many at once, compared with a
 // bare loop of synced transactions; and the cost of its puts for its own locks.
-#include <sqlite3.h>
-
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -18,32 +16,6 @@
 #include "bench/stored/supervise.hpp"
 
 namespace tenure::bench::stored {
-namespace {
-
-// One row in one synced transaction.
-class SyncedRows {
- public:
-  explicit SyncedRows(const std::filesystem::path& file) : database_(file) {
-    sqlite3_exec(database_.get(), "PRAGMA synchronous=FULL", nullptr, nullptr, nullptr);
-    sqlite3_exec(database_.get(),
-                 "CREATE TABLE row(key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID", nullptr,
-                 nullptr, nullptr);
-    put_ = std::make_unique<Statement>(database_.get(), "INSERT OR REPLACE INTO row VALUES(?1,?2)");
-  }
-  void put() {
-    const std::string key = "row/" + std::to_string(next_++ % durable_rows);
-    put_->bind(1, key).bind(2, value_).run();
-  }
-
- private:
-  Database database_;
-  std::unique_ptr<Statement> put_;
-  const std::string value_ = std::string(150, 'x');
-  std::uint64_t next_ = 0;
-};
-
-}  // namespace
-
 void ask_puts(Report& report) {
   pin_to_core(0);
   const auto path = scratch_path("puts");

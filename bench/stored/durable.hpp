@@ -13,6 +13,7 @@
 
 #include "bench/names.hpp"
 #include "bench/stored/ours.hpp"
+#include "bench/stored/sqlite.hpp"
 #include "tenure/claim.hpp"
 #include "tenure/store.hpp"
 
@@ -34,9 +35,6 @@ namespace tenure::bench::stored {
   }
   return static_cast<double>(std::chrono::nanoseconds{time}.count()) / static_cast<double>(count);
 }
-
-// Alternates between all contestants.
-inline constexpr std::uint64_t durable_rows = 4096;
 
 // Durable puts of single rows, so many under way at a time: each callback starts the next.
 class Durable {

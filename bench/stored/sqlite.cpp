@@ -34,6 +34,12 @@ const Database& with_queue(const Database& database) {
   return database;
 }
 
+const Database& with_synced_rows(const Database& database) {
+  execute(database.get(), "PRAGMA synchronous=FULL");
+  execute(database.get(), "CREATE TABLE row(key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID");
+  return database;
+}
+
 }  // namespace
 
 void Statement::Finalize::operator()(sqlite3_stmt* statement) const noexcept {
@@ -102,6 +108,22 @@ void Tickets::write(Statement& statement, std::string_view path) {
 void Tickets::insert(std::string_view path) { write(insert_, path); }
 void Tickets::remove(std::string_view path) { write(remove_, path); }
 bool Tickets::has(std::string_view path) { return read_.bind(1, path).run() == ticket; }
+
+SyncedRows::SyncedRows(const std::filesystem::path& file)
+    : database_(file),
+      put_(with_synced_rows(database_).get(), "INSERT OR REPLACE INTO row VALUES(?1, ?2)") {}
+
+void SyncedRows::put() {
+  const std::string key = "row/" + std::to_string(next_++ % durable_rows);
+  put_.bind(1, key).bind(2, value_).run();
+}
+
+double SyncedRows::put_ns(std::size_t count) {
+  const auto start = std::chrono::steady_clock::now();
+  for (std::size_t i = 0; i < count; ++i) put();
+  const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
+  return time.count() / static_cast<double>(count);
+}
 
 PollingQueue::PollingQueue(const std::filesystem::path& file)
     : database_(file),

@@ -4,9 +4,11 @@
 // Thread safety: none. Must not be used across a fork.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <string_view>
 
 struct sqlite3;
@@ -59,6 +61,23 @@ class Tickets {
   Statement insert_;
   Statement remove_;
   Statement read_;
+};
+
+// Alternates between all contestants that write such rows.
+inline constexpr std::uint64_t durable_rows = 4096;
+
+// One row in one synced transaction.
+class SyncedRows {
+ public:
+  explicit SyncedRows(const std::filesystem::path& file);
+  void put();
+  [[nodiscard]] double put_ns(std::size_t count);  // Nanoseconds of each.
+
+ private:
+  Database database_;
+  Statement put_;
+  const std::string value_ = std::string(150, 'x');
+  std::uint64_t next_ = 0;
 };
 
 // A lock as it is often written: a row in a queue, polled every 100 ms.
