@@ -22,16 +22,24 @@ void KnownEntries::saw_nothing(const Range& range) {
 }
 
 void KnownEntries::saw(std::string_view key, Revision changed) {
-  if (const auto at = std::ranges::find(present_, key, &Present::key); at != present_.end()) {
-    at->changed = changed;
+  if (const auto at = seen_.find(key); at != seen_.end()) {
+    at->second = changed;
     return;
   }
-  if (present_.size() >= max_present) present_.pop_front();
-  present_.push_back({.key = std::string{key}, .changed = changed});
+  if (seen_.size() >= max_seen) seen_.clear();
+  seen_.emplace(key, changed);
+  std::erase_if(put_, [key](const Present& one) { return one.key == key; });
 }
 
 void KnownEntries::put(std::string_view key, Revision changed) {
-  saw(key, changed);
+  if (const auto seen = seen_.find(key); seen != seen_.end()) {
+    seen->second = changed;
+  } else if (const auto at = std::ranges::find(put_, key, &Present::key); at != put_.end()) {
+    at->changed = changed;
+  } else {
+    if (put_.size() >= max_put) put_.pop_front();
+    put_.push_back({.key = std::string{key}, .changed = changed});
+  }
   keep_own(key);
 }
 
@@ -46,14 +54,16 @@ void KnownEntries::keep_own(std::string_view key) {
 }
 
 void KnownEntries::remove(std::string_view key) {
-  std::erase_if(present_, [key](const Present& one) { return one.key == key; });
+  std::erase_if(put_, [key](const Present& one) { return one.key == key; });
+  if (const auto at = seen_.find(key); at != seen_.end()) seen_.erase(at);
   if (const auto at = own_.find(key); at != own_.end()) own_.erase(at);
 }
 
 void KnownEntries::clear() noexcept {
   ranges_.clear();
   own_.clear();
-  present_.clear();
+  seen_.clear();
+  put_.clear();
 }
 
 bool KnownEntries::empty(const Range& range, Revision before) const {
@@ -68,9 +78,10 @@ bool KnownEntries::empty(const Range& range, Revision before) const {
   return true;
 }
 
-const KnownEntries::Present* KnownEntries::find(std::string_view key) const noexcept {
-  const auto at = std::ranges::find(present_, key, &Present::key);
-  return at == present_.end() ? nullptr : &*at;
+const Revision* KnownEntries::find(std::string_view key) const noexcept {
+  if (const auto seen = seen_.find(key); seen != seen_.end()) return &seen->second;
+  const auto at = std::ranges::find(put_, key, &Present::key);
+  return at == put_.end() ? nullptr : &at->changed;
 }
 
 std::vector<Change> changes_of(const Txn& txn, Revision revision) {

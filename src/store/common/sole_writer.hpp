@@ -23,6 +23,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -48,8 +49,8 @@ class KnownEntries {
   [[nodiscard]] bool empty(const Range& range, Revision before = {}) const;
   [[nodiscard]] bool present(std::string_view key) const noexcept { return find(key) != nullptr; }
   [[nodiscard]] bool unchanged(std::string_view key, Revision since) const noexcept {
-    const Present* const found = find(key);
-    return found != nullptr && found->changed == since && since != Revision{};
+    const Revision* const found = find(key);
+    return found != nullptr && *found == since && since != Revision{};
   }
 
  private:
@@ -57,15 +58,26 @@ class KnownEntries {
     std::string key;
     Revision changed;
   };
-  [[nodiscard]] const Present* find(std::string_view key) const noexcept;
+  struct Hash {
+    using is_transparent = void;
+    [[nodiscard]] std::size_t operator()(std::string_view key) const noexcept {
+      return std::hash<std::string_view>{}(key);
+    }
+  };
+  // The revision of a key that exists; null: not known.
+  [[nodiscard]] const Revision* find(std::string_view key) const noexcept;
   static constexpr std::size_t max_ranges = 1024;
   static constexpr std::size_t max_own = 1024;
-  static constexpr std::size_t max_present = 16;
+  static constexpr std::size_t max_seen = 512;
+  static constexpr std::size_t max_put = 16;
   static constexpr int max_looked_at = 16;  // Known keys in one range that are checked.
 
   std::map<std::string, std::string, std::less<>> ranges_;  // From, to; adjacent ranges are merged.
   std::set<std::string, std::less<>> own_;                  // The only keys in those ranges.
-  std::deque<Present> present_;                             // The last keys that were seen or put.
+  // Keys that were asked for are asked for again: guards of many transactions are the same. Keys
+  // that were put come and go, and must not displace them.
+  std::unordered_map<std::string, Revision, Hash, std::equal_to<>> seen_;
+  std::deque<Present> put_;  // The last ones, apart from those in seen_.
 };
 
 // A key that a commit created, changed or removed.

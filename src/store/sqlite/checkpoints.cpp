@@ -12,23 +12,26 @@ constexpr int short_rest = 500;  // Pages that a writer moves itself.
 // Another process may be moving the log; then this one moved nothing.
 constexpr int gap_of_thread = 100;
 constexpr int longest_gap = 64;
-// Writers add pages faster than the thread moves them.
-constexpr int too_long_log = 2 * Checkpoints::long_log;
+// By this factor: writers add pages faster than the thread moves them.
+constexpr int too_long = 2;
 
 }  // namespace
 
 bool Checkpoints::due(int pages) {
   const std::uint32_t state = state_.load();
   if (state == moving || state == stopped) return false;
-  if (pages < long_log) {
-    next_at_ = long_log;
+  commits_ = pages < pages_ ? 1 : commits_ + 1;
+  pages_ = pages;
+  const int start = commits_ < few_commits ? long_log_of_batches : long_log;
+  if (pages < start) {
+    next_at_ = start;
     gap_ = 1;
     if (state != resting) state_.store(resting);
     return false;
   }
   const bool rest_is_short = state == moved && pages >= moved_ && pages - moved_ <= short_rest;
   if (pages < next_at_ && !rest_is_short) return false;
-  if (!rest_is_short && pages < too_long_log && ask()) {
+  if (!rest_is_short && pages < too_long * start && ask()) {
     next_at_ = pages + gap_of_thread;
     return false;
   }

@@ -27,6 +27,10 @@ class Checkpoints {
   // log's index is a hash of page numbers, and entries of a page that is written often are probed
   // one by one.
   static constexpr int long_log = 1000;
+  // A log of few commits has few entries of each page: it may be longer. Transactions that share
+  // commits write many pages each, and would otherwise wait for a checkpoint every few commits.
+  static constexpr int few_commits = 250;
+  static constexpr int long_log_of_batches = 4000;
 
   // Moves as much as it can. Returns how many pages at the beginning of the log have been moved by
   // then.
@@ -48,6 +52,8 @@ class Checkpoints {
   void work() noexcept;
 
   const Move move_;
+  int pages_ = 0;           // At the last call,
+  int commits_ = 0;         // of so many since the log began.
   int next_at_ = long_log;  // The length of the log at the next attempt,
   int gap_ = 1;             // and how much it must grow before the one after that.
   int moved_ = 0;           // Owned by the thread while it is moving the log.

@@ -22,7 +22,15 @@ struct Log {
     return moved.load();
   }};
 
+  Log() { commit_often(); }
   ~Log() { may_move.release(100); }
+
+  // From the beginning of the log on.
+  void commit_often() {
+    for (int pages = 1; pages <= Checkpoints::few_commits; ++pages) {
+      EXPECT_FALSE(checkpoints.due(pages));
+    }
+  }
 
   // Polls: the thread does not report when it has done its part.
   void await_due(int pages, std::source_location where = std::source_location::current()) {
@@ -47,11 +55,24 @@ TEST(SqliteCheckpoints, LeaveTheWriterTheRestOnly) {
   log.may_move.release();
   log.await_due(full + 300);
   EXPECT_EQ(log.moves, 1);
-  EXPECT_FALSE(log.checkpoints.due(1));  // The log has restarted.
+  log.commit_often();  // The log has restarted.
   EXPECT_FALSE(log.checkpoints.due(full));
   log.may_move.release();
   log.await_due(full);
   EXPECT_EQ(log.moves, 2);
+}
+
+TEST(SqliteCheckpoints, ComeLaterInALogOfFewCommits) {
+  constexpr int full_of_batches = Checkpoints::long_log_of_batches;
+  Log log;
+  log.may_move.release(100);
+  for (int pages = 40; pages < full_of_batches; pages += 40) {
+    EXPECT_FALSE(log.checkpoints.due(pages));
+  }
+  EXPECT_EQ(log.moves, 0);
+  log.moved = full_of_batches;
+  log.await_due(full_of_batches);
+  EXPECT_EQ(log.moves, 1);
 }
 
 TEST(SqliteCheckpoints, AreTriedAgainOnlyWhenALogThatCantBeMovedHasGrown) {

@@ -172,6 +172,11 @@ void Connection::use(Mode mode) {
   mode_ = mode;
 }
 
+void Connection::keep_more_pages() {
+  if (std::exchange(keeps_more_, true)) return;
+  execute("PRAGMA cache_size=-8192");
+}
+
 Connection::Statement Connection::prepare(const char* sql, bool persistent) {
   sqlite3_stmt* made = nullptr;
   const int code = sqlite3_prepare_v3(database_.get(), sql, -1,

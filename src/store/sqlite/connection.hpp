@@ -68,6 +68,10 @@ class Connection {
   };
   std::string ask(const char* sql, const std::vector<Value>& values = {});
 
+  // Keeps 8 MB of the database in memory instead of 2: many transactions at once change pages all
+  // over it.
+  void keep_more_pages();
+
   // If the lock is taken, calls the when_busy() function, once for each wait.
   void begin_write();
   [[nodiscard]] bool try_begin_write();  // False: another connection is writing.
@@ -134,6 +138,7 @@ class Connection {
   Mode mode_ = Mode::identify;
   bool patient_ = true;
   bool writing_ = false;
+  bool keeps_more_ = false;
   int log_pages_ = 0;
   std::uint32_t version_ = 0;  // After the last write transaction of this connection.
   // Valid in write transactions, as long as no other connection of any process has written.

@@ -137,6 +137,7 @@ std::unique_ptr<Connection> Executor::open(Connection::Mode mode) const {
 Connection& Executor::writer(bool full) {
   const auto mode = full ? Connection::Mode::full : Connection::Mode::relaxed;
   if (!writer_) writer_ = open(mode);
+  writer_->keep_more_pages();
   writer_->use(mode);
   return *writer_;
 }
