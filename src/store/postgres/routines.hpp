@@ -48,8 +48,8 @@ namespace tenure::postgres {
 // The version of the tables and of the keys of tickets. 2: the path comes before the group in keys.
 inline constexpr int schema_version = 2;
 // The version of the routines and views of such a schema: a later one accepts the same calls. 2:
-// each has its search_path. 3: change_all. 4: anchors in the views.
-inline constexpr int routines_version = 4;
+// each has its search_path. 3: change_all. 4: anchors in the views. 5: change_all reads by index.
+inline constexpr int routines_version = 5;
 
 [[nodiscard]] std::string tables_sql();
 // In the order in which they must be created.
