@@ -345,6 +345,7 @@ void Core::run_attempt(const std::shared_ptr<Instance>& instance,
     } catch (...) {
       ended.value = errors_.describe(std::current_exception()).text();
     }
+    ThreadPool::ending();
     if (!attempt->abandoned) instance->offer({std::move(ended)}, true);
   }
   const base::Mutex::Scoped lock{mutex_};

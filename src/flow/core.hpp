@@ -108,6 +108,8 @@ class Core : public std::enable_shared_from_this<Core> {
   void forget(const Instance& instance);
   void report(const std::string& id, const std::string& problem);
   void begin_commit() noexcept { ++busy_; }
+  // The calling job, with its commit, is all that is under way, and may wait for the store.
+  [[nodiscard]] bool alone() const noexcept { return busy_.load() == 2 && !options_.executor; }
   void end_commit() noexcept { done_one(); }
   // The workflow, in memory or to be loaded, gets the event, if its partition is ours.
   void offer(const std::string& id, Event event);
@@ -134,6 +136,7 @@ class Core : public std::enable_shared_from_this<Core> {
                                                   const std::string& input) const;
   void try_start_or_signal(const std::shared_ptr<SignalCall>& call);
   static void add_message(const StartCall& call, Txn& txn);
+  void judge_refusal(const std::shared_ptr<StartCall>& call);
   void find_place(StartCall& call);
   void give_back_place(StartCall& call);
   void look_for_end(const std::string& id);

@@ -5,10 +5,20 @@
 #include "store/threads.hpp"
 
 namespace tenure::flow {
+namespace {
+
+// Of the calling thread: the pool whose job ends soon.
+thread_local const ThreadPool* serving = nullptr;
+thread_local bool is_ending = false;
+
+}  // namespace
+
+void ThreadPool::ending() noexcept { is_ending = true; }
 
 void ThreadPool::post(std::function<void()> job) {
   const base::Mutex::Scoped lock{mutex_};
   jobs_.push_back(std::move(job));
+  if (serving == this && is_ending && jobs_.size() == 1) return;
   if (idle_ > waking_) {
     if (waking_ == 0) {
       ++waking_;
@@ -31,8 +41,10 @@ void ThreadPool::stop() {
 }
 
 void ThreadPool::serve() {
+  serving = this;
   base::Mutex::Scoped lock{mutex_};
   while (true) {
+    is_ending = false;
     while (jobs_.empty()) {
       if (stopping_) return;
       ++idle_;

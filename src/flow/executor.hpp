@@ -1,7 +1,8 @@
 // executor.hpp: threads that run jobs: steps, and what else the engine has to do.
 //
 // A job that is posted wakes one thread; a thread that takes a job and sees another one wakes the
-// next. So a batch of jobs that one thread gets done wakes no other.
+// next. So a batch of jobs that one thread gets done wakes no other. A thread that is about to end
+// its job takes the next one itself.
 //
 // Thread safety: all of it; stop() once.
 #pragma once
@@ -27,6 +28,9 @@ class ThreadPool final : public Executor {
   ~ThreadPool() override { stop(); }
 
   void post(std::function<void()> job) override;
+  // What follows in the job that calls this does not block: one job that it posts to its own pool
+  // may wait until it ends.
+  static void ending() noexcept;
   // Runs what was posted and ends the threads.
   void stop();
 

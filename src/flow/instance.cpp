@@ -335,6 +335,18 @@ void Instance::commit(Turn&& turn) {
     pumping_ = false;
   }
   core_.begin_commit();
+  if (core_.alone()) {  // Nothing to share a sync with: two changes of threads are saved.
+    Outcome outcome;
+    std::exception_ptr error;
+    try {
+      outcome = core_.store().apply(txn);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    committed(turn, outcome, error);
+    core_.end_commit();
+    return;
+  }
   core_.store().apply_then(
       std::move(txn), [self = shared_from_this(), shared = std::make_shared<Turn>(std::move(turn))](
                           const Outcome& outcome, const std::exception_ptr& error) {

@@ -1,5 +1,6 @@
 // The start of a workflow: its record, its place and its idempotency key in one transaction.
 #include <set>
+#include <utility>
 
 #include "base/duration.hpp"
 #include "flow/core.hpp"
@@ -15,6 +16,7 @@ struct Core::StartCall {
   Record record;
   std::string places;  // Empty: no limit.
   std::uint32_t place = 0;
+  bool reserved = false;  // The place, in this process.
   ReignRef reign;
   std::uint32_t tries = 0;
   Engine::Started started;
@@ -128,6 +130,7 @@ void Core::find_place(StartCall& call) {
     }
     if (const std::optional<std::uint32_t> place = admission_.reserve(call.places, max)) {
       call.place = *place;
+      call.reserved = true;
       call.record.admission = keys::place(call.places, *place);
       return;
     }
@@ -137,7 +140,7 @@ void Core::find_place(StartCall& call) {
 }
 
 void Core::give_back_place(StartCall& call) {
-  if (!call.places.empty()) admission_.free(call.places, call.place);
+  if (std::exchange(call.reserved, false)) admission_.free(call.places, call.place);
 }
 
 // The owner's inbox gets the start, where that is another engine, and the signal that comes with
@@ -165,9 +168,7 @@ void Core::try_start(const std::shared_ptr<StartCall>& call) {
   Txn txn;
   txn.durability = options_.durability;
   txn.guards.push_back(Guard::absent(record_key));
-  txn.reads.push_back(Range::key(record_key));
   txn.writes.push_back(Write::put(record_key, encode(record)));
-  txn.reads.push_back(Range::key(keys::idempotency(record.idempotency_key)));
   if (!record.idempotency_key.empty()) {
     txn.guards.push_back(Guard::absent(keys::idempotency(record.idempotency_key)));
     txn.writes.push_back(Write::put(keys::idempotency(record.idempotency_key), call->id));
@@ -175,7 +176,6 @@ void Core::try_start(const std::shared_ptr<StartCall>& call) {
   if (!call->places.empty()) {
     txn.guards.push_back(Guard::absent(record.admission));
     txn.writes.push_back(Write::put(record.admission, call->id));
-    txn.reads.push_back(Range::key(record.admission));
   }
   const bool later = record.starts > record.created;
   const auto add_timer = [&](const OpKey& key, Instant due) {
@@ -191,10 +191,7 @@ void Core::try_start(const std::shared_ptr<StartCall>& call) {
   add_message(*call, txn);
   const StartExtra& extra = call->extra;
   txn.guards.insert(txn.guards.end(), extra.guards.begin(), extra.guards.end());
-  if (extra.only_if) {  // The last read: see judge_start().
-    txn.guards.push_back(*extra.only_if);
-    txn.reads.push_back(extra.only_if->range);
-  }
+  if (extra.only_if) txn.guards.push_back(*extra.only_if);
   begin_commit();
   store_->apply_then(std::move(txn), [self = shared_from_this(), call](
                                          const Outcome& outcome, const std::exception_ptr& error) {
@@ -234,42 +231,55 @@ void Core::judge_start(const std::shared_ptr<StartCall>& call, const Outcome& ou
     }
     return;
   }
-  const auto refuse = [&](const std::exception_ptr& error) {
-    give_back_place(*call);
-    call->started(std::nullopt, error);
-  };
+  post([this, call] {
+    try {
+      judge_refusal(call);
+    } catch (...) {
+      give_back_place(*call);
+      call->started(std::nullopt, std::current_exception());
+    }
+  });
+}
+
+// What was in the way is read now and not in the transaction: stores share commits among
+// transactions that read nothing, and nearly all are committed.
+void Core::judge_refusal(const std::shared_ptr<StartCall>& call) {
+  const Record& record = call->record;
+  Txn txn;
+  txn.reads.push_back(Range::key(keys::record(call->partition, call->id)));
+  txn.reads.push_back(Range::key(keys::idempotency(record.idempotency_key)));
+  if (!call->places.empty()) txn.reads.push_back(Range::key(record.admission));
   const std::optional<Guard>& only_if = call->extra.only_if;
-  if (only_if &&
-      (outcome.reads.back().empty() || outcome.reads.back().front().changed != only_if->revision)) {
-    refuse(std::make_exception_ptr(Closed("the parent of workflow '" + call->id + "' has ended")));
-  } else if (!record.idempotency_key.empty() && !outcome.reads[1].empty()) {
+  if (only_if) txn.reads.push_back(only_if->range);
+  const Outcome outcome = store_->apply(txn);
+  const std::vector<Entry>& last = outcome.reads.back();
+  if (only_if && (last.empty() || last.front().changed != only_if->revision)) {
+    throw Closed("the parent of workflow '" + call->id + "' has ended");
+  }
+  if (!record.idempotency_key.empty() && !outcome.reads[1].empty()) {
     give_back_place(*call);
     call->started(Run{shared_from_this(), outcome.reads[1].front().value}, nullptr);
-  } else if (!outcome.reads[0].empty() && call->extra.exists) {
+    return;
+  }
+  if (!outcome.reads[0].empty() && call->extra.exists) {
     give_back_place(*call);
     call->extra.exists(outcome.reads[0].front());
-  } else if (!outcome.reads[0].empty()) {
-    refuse(std::make_exception_ptr(
-        AlreadyStarted("there is already a workflow '" + call->id + "': use another id")));
-  } else if (++call->tries >= max_tries) {
-    refuse(std::make_exception_ptr(
-        StoreError("workflow '" + call->id + "' was not started: gave up after " +
-                   std::to_string(max_tries) + " conflicting writes; try again later")));
-  } else {
-    // The place was taken meanwhile, or the partition is another engine's by now.
-    const bool place_taken = !call->places.empty() && !outcome.reads[2].empty();
-    post([this, call, place_taken] {
-      try {
-        if (place_taken) {
-          admission_.taken(call->places, call->place);
-          find_place(*call);
-        }
-        try_start(call);
-      } catch (...) {
-        call->started(std::nullopt, std::current_exception());
-      }
-    });
+    return;
   }
+  if (!outcome.reads[0].empty()) {
+    throw AlreadyStarted("there is already a workflow '" + call->id + "': use another id");
+  }
+  if (++call->tries >= max_tries) {
+    throw StoreError("workflow '" + call->id + "' was not started: gave up after " +
+                     std::to_string(max_tries) + " conflicting writes; try again later");
+  }
+  // The place was taken meanwhile, or the partition is another engine's by now.
+  if (!call->places.empty() && !outcome.reads[2].empty()) {
+    admission_.taken(call->places, call->place);
+    call->reserved = false;
+    find_place(*call);
+  }
+  try_start(call);
 }
 
 }  // namespace tenure::flow
