@@ -72,6 +72,9 @@ torture: build ## Kill processes and servers at random, and judge; TORTURE_RUNS 
 	    build/dev/tests/faults_campaign_test --gtest_brief=1
 	@TENURE_FAULTS_STRIKES="$$((2 * $(TORTURE_RUNS)))" \
 	    build/dev/tests/faults_lock_set_test --gtest_brief=1
+	@TENURE_FLOW_SEEDS="$$((500 * $(TORTURE_RUNS)))" TENURE_FLOW_FULL=1 \
+	    build/dev/tests/unit_test --gtest_filter='FlowCrash*:FlowReplay*:FlowRecovery.W*' \
+	    --gtest_brief=1
 	@TENURE_GIT_KILLS="$$((50 * $(TORTURE_RUNS)))" \
 	    build/dev/tests/git_test --gtest_filter='GitCrowd.*' --gtest_brief=1
 	@TENURE_KILLS=50 apps/tenure/pipeline_test.py pipeline_kills_leave_nothing build/bin/tenure

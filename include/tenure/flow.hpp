@@ -65,7 +65,7 @@ struct EngineOptions {
   std::chrono::milliseconds lease{10'000};
   // How many partitions a new store gets. One that has been used keeps its number.
   std::uint32_t partitions = 64;
-  // Told when a workflow stops because it does not fit its log, or its type is not defined here.
+  // Told when a workflow cannot go on here, or its code ran for over a second without an await.
   // NOLINTBEGIN(readability-redundant-member-init)
   std::function<void(const std::string& id, const std::string& message)> on_problem{};
   // For tests. Null: threads of the engine's own; a random generator.

@@ -154,6 +154,8 @@ class Instance : public std::enable_shared_from_this<Instance> {
   void send(const Message& message, Turn& turn);
   void tell_family(const Record& ended, Turn& turn);
   void handle_ended(const Event::Ended& ended, Turn& turn);
+  // Feeds the code, and reports it if it keeps its thread for long.
+  void deliver(const LogEntry& entry);
   void append(LogEntry entry, Turn& turn);
   void append_note(EntryKind kind, std::string name, std::string value, Turn& turn);
   void append_for(const detail::Operation& operation, EntryKind kind, std::uint32_t attempt,

@@ -1,6 +1,9 @@
 // What a turn makes of what happened: entries, and what the code wants next.
 #include <algorithm>
+#include <chrono>
+#include <string>
 
+#include "base/duration.hpp"
 #include "flow/core.hpp"
 #include "flow/instance.hpp"
 #include "tenure/detail/saturating.hpp"
@@ -23,6 +26,15 @@ std::pair<std::uint32_t, std::uint32_t> pair_of(const OpKey& key) {
 Owner owner_of(const std::string& id, const detail::Scope& scope) {
   if (scope.parent() == nullptr) return Owner{id};
   return owner_of(id, *scope.parent()).child(std::to_string(scope.number()));
+}
+
+// Code between two awaits that takes longer blocks others.
+constexpr std::chrono::seconds slow_resume{1};
+
+std::string describe(const LogEntry& entry) {
+  std::string text{text_of(entry.kind)};
+  if (!entry.name.empty()) text += " '" + entry.name + "'";
+  return text;
 }
 
 ErrorInfo error(std::string type, std::string message) {
@@ -49,7 +61,7 @@ void Instance::handle(Event& event, Turn& turn) {
     handle_child(*child, turn);
   } else if (auto* recorded = std::get_if<Event::Recorded>(&event.what)) {
     note(recorded->entry);
-    machine_->deliver(recorded->entry);
+    deliver(recorded->entry);
   }
 }
 
@@ -155,7 +167,18 @@ void Instance::append(LogEntry entry, Turn& turn) {
   if (!turn.first_order) turn.first_order = next_order_;
   turn.txn.writes.push_back(Write::put(keys::log(log_prefix_, next_order_), encode(entry)));
   ++next_order_;
+  deliver(entry);
+}
+
+void Instance::deliver(const LogEntry& entry) {
+  const Instant before = core_.store().latest_now();
   machine_->deliver(entry);
+  const auto took = detail::saturating_sub(core_.store().latest_now(), before);
+  if (took <= slow_resume) return;
+  core_.report(id_,
+               "workflow '" + id_ + "': its code ran for " + base::precise_text(took) + " after " +
+                   describe(entry) +
+                   " without an await, and kept a thread of the engine: do such work in a step");
 }
 
 void Instance::append_note(EntryKind kind, std::string name, std::string value, Turn& turn) {
