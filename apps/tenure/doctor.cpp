@@ -17,6 +17,7 @@
 #include "base/duration.hpp"
 #include "exit_status.hpp"
 #include "operate.hpp"
+#include "process_state.hpp"
 #include "snapshot.hpp"
 #include "space/stored/row.hpp"
 #include "space/stored/rows.hpp"
@@ -38,6 +39,7 @@ struct SessionRow {
   std::string label;
   std::optional<Instant> since;
   bool alive = false;
+  bool stopped = false;  // Its process; known only for those of this machine.
   std::size_t tickets = 0;
 };
 
@@ -120,7 +122,22 @@ SessionRow session_row(const Entry& entry, Store& store) {
   row.pid = told.pid;
   row.label = std::move(told.label);
   row.since = told.since;
+  row.stopped = row.alive && is_stopped(row.host, row.pid);
   return row;
+}
+
+// A lease of a server ends by itself; a session in a file is alive as long as its process is.
+void report_stopped(const SpaceChoice& choice, Report& report) {
+  if (choice.file.empty()) return;
+  std::set<std::int64_t> seen;
+  for (const SessionRow& row : report.sessions) {
+    if (!row.stopped || !seen.insert(row.pid).second) continue;
+    report.problems.emplace_back(fmt::format(
+        "process {0}{1} is stopped: it keeps its locks and its workflows, and if it was stopped "
+        "while it wrote, every other process waits; run 'kill -CONT {0}' to let it go on, or "
+        "'kill -KILL {0}' to let others take over",
+        row.pid, row.label.empty() ? "" : fmt::format(" ('{}')", row.label)));
+  }
 }
 
 void report_unreadable(const stored::Unreadable& found, Report& report) {
@@ -227,6 +244,11 @@ Report examine(const SpaceChoice& choice) {
   examine_server(report);
   examine_clock(*store, report);
   examine_sessions(*store, report);
+  report_stopped(choice, report);
+  if (std::ranges::any_of(report.sessions, &SessionRow::stopped) && !choice.file.empty()) {
+    report.notes.emplace_back("no lock was tried: it might wait for the process that is stopped");
+    return report;
+  }
   try {
     examine_locking(open(store), report);
   } catch (const Error& error) {
@@ -245,6 +267,7 @@ std::string json_text(const Report& report) {
     Json session = Json::object();
     session["session"] = row.id;
     session["alive"] = row.alive;
+    session["stopped"] = row.stopped;
     session["host"] = row.host;
     session["pid"] = row.pid;
     session["label"] = row.label;
@@ -269,9 +292,10 @@ void print(const Report& report, const Terminal& terminal) {
   fmt::print("\n{}\n", terminal.paint(Style::bold, "Sessions"));
   for (const SessionRow& row : report.sessions) {
     fmt::print(
-        "  {} {}  {}, pid {}, {} {}{}\n", printable(row.id),
+        "  {} {}  {}, pid {}{}, {} {}{}\n", printable(row.id),
         row.alive ? terminal.paint(Style::green, "alive") : terminal.paint(Style::yellow, "dead "),
-        printable(row.host), row.pid, row.tickets, row.tickets == 1 ? "ticket" : "tickets",
+        printable(row.host), row.pid, row.stopped ? " (stopped)" : "", row.tickets,
+        row.tickets == 1 ? "ticket" : "tickets",
         row.label.empty() ? "" : fmt::format(", '{}'", printable(row.label)));
   }
   fmt::print("\n");

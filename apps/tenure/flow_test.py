@@ -3,11 +3,14 @@
 
     flow_test.py CASE PROGRAM
 """
+import contextlib
 import json
 import os
+import signal
+import sqlite3
 import subprocess
 
-from harness import main, wait_for
+from harness import LIMIT, main, state_of, wait_for
 
 
 class _Worker:
@@ -75,6 +78,28 @@ def flow_lists_and_shows(space):
         ("attempt failed", 1), ("step failed", 2)], history
 
 
+def flow_locks_are_in_the_views(space):
+    """Any SQLite tool sees the tickets of workflows as it sees those of processes."""
+    worker = _Worker(space)
+    worker.tell("start first lamp")
+    _shown(space, "first", "holds warehouse")
+    worker.tell("start second chair")
+    _shown(space, "second", "waits for warehouse")
+    process = space.start("run", "warehouse", "--", "true")
+    space.waiting(2)
+    with contextlib.closing(sqlite3.connect(space.file("space.db"))) as database:
+        rows = database.execute(
+            "SELECT owner, granted, pid, label, anchor IS NOT NULL, mode FROM tenure_tickets "
+            "WHERE path = 'warehouse' ORDER BY token").fetchall()
+        assert rows[:2] == [("first", 1, worker.process.pid, "flow engine", 1, "exclusive"),
+                            ("second", 0, worker.process.pid, "flow engine", 1, "exclusive")], rows
+        assert [row[1:5] for row in rows[2:]] == [(0, process.pid, "true", 0)], rows
+        assert database.execute("SELECT owner FROM tenure_holders WHERE path = 'warehouse'"
+                                ).fetchall() == [("first",)]
+        assert database.execute("SELECT count(*) FROM tenure_waiters WHERE path = 'warehouse'"
+                                ).fetchall() == [(2,)]
+
+
 def flow_pages(space):
     worker = _Worker(space)
     for number in range(7):
@@ -125,6 +150,40 @@ def flow_ends_workflows(space):
     wait_for("no locks", lambda: not [ticket for ticket in space.tickets("warehouse")])
     status, out, error = space.do("flow", "signal", "first", "approve")
     assert status == 1 and "has ended (cancelled)" in error, error
+
+
+def flow_names_a_stopped_engine(space):
+    """It counts as alive; doctor and programs that wait say which process it is."""
+    worker = _Worker(space)
+    worker.tell("start first lamp")
+    _shown(space, "first", "holds warehouse")
+    pid = worker.process.pid
+    os.kill(pid, signal.SIGSTOP)
+    wait_for("the stop", lambda: state_of(pid) == "T")
+    status, out, error = space.do("doctor")
+    assert (status, error) == (1, ""), (status, out, error)
+    assert f"pid {pid} (stopped)" in out, out
+    assert f"process {pid} ('flow engine') is stopped" in out and f"kill -CONT {pid}" in out, out
+    assert "lock and release" not in out, "it might wait for the stopped process"
+    found = [one for one in json.loads(space.do("doctor", "--json")[1])["sessions"]
+             if one["pid"] == pid]
+    assert found and all(one["alive"] and one["stopped"] for one in found), found
+
+    waiting = subprocess.Popen([space.program, "run", "warehouse", "--", "true"],
+                               env=space.environment, stderr=subprocess.PIPE, text=True)
+    space.started.append(waiting)
+    line = waiting.stderr.readline()
+    assert "waiting for warehouse: held by first 'flow engine'" in line, line
+    assert f"pid {pid}, stopped)" in line, line
+    # Another engine takes over when it is killed.
+    other = _Worker(space)
+    os.kill(pid, signal.SIGKILL)
+    worker.process.wait()
+    assert space.do("flow", "signal", "first", "approve", "Ann") == (0, "", "")
+    assert other.ask("wait first") == "first completed Ann approved lamp of shelf 7"
+    assert waiting.wait(timeout=LIMIT) == 0
+    status, out, error = space.do("doctor")
+    assert status == 0 and "stopped" not in out and "lock and release" in out, out
 
 
 def flow_says_what_is_wrong(space):

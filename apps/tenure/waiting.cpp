@@ -21,6 +21,7 @@
 
 #include "base/duration.hpp"
 #include "process/descriptor.hpp"
+#include "process_state.hpp"
 #include "space/stored/grant_wait.hpp"
 #include "tenure/claim.hpp"
 #include "tenure/detail/saturating.hpp"
@@ -103,7 +104,8 @@ class WaitingLine {
                                   blocker.ticket.owner.text());
     if (!blocker.label.empty()) out += fmt::format(" '{}'", printable(blocker.label));
     if (!blocker.host.empty()) {
-      out += fmt::format(" ({}, pid {})", printable(blocker.host), blocker.pid);
+      out += fmt::format(" ({}, pid {}{})", printable(blocker.host), blocker.pid,
+                         is_stopped(blocker.host, blocker.pid) ? ", stopped" : "");
     }
     if (!blocker.anchor.empty()) {
       out += fmt::format(" as long as '{}' exists", Path::of(blocker.anchor).text());
