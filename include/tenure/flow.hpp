@@ -111,11 +111,12 @@ struct FlowInfo {
   std::optional<Instant> deadline;
   std::optional<Instant> ended;
   std::map<std::string, std::string> tags;
-  std::string input;    // JSON array of the arguments.
-  std::string result;   // Of a completed one.
-  ErrorInfo error;      // Of one that ended otherwise.
-  std::string parent;   // The workflow that started it; empty: none.
-  std::string problem;  // Why this engine cannot go on with it; empty: it can.
+  std::string input;      // JSON array of the arguments.
+  std::string result;     // Of a completed one.
+  ErrorInfo error;        // Of one that ended otherwise.
+  std::string parent;     // The workflow that started it; empty: none.
+  std::uint32_t run = 0;  // How often it has continued as new.
+  std::string problem;    // Why this engine cannot go on with it; empty: it can.
 };
 
 struct FlowFilter {

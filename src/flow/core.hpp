@@ -36,6 +36,7 @@ struct StartExtra {
   // Called with the record of a workflow that has this id already; null: AlreadyStarted.
   std::function<void(const Entry& record)> exists{};
   std::string parent{};  // Record::parent.
+  std::string root{};    // Record::root.
   // The start is refused with Closed once this does not hold any more, whatever else happens.
   std::optional<Guard> only_if{};
   std::vector<Guard> guards{};
@@ -45,6 +46,7 @@ struct StartExtra {
 // A child that a workflow asked for, in a turn that is committed.
 struct ChildStart {
   std::string parent;
+  std::string root;
   OpKey key;
   ReignRef reign;   // Of the parent.
   Revision record;  // The parent's record as this reign knows it.
@@ -136,6 +138,8 @@ class Core : public std::enable_shared_from_this<Core> {
   static void add_message(const StartCall& call, Txn& txn);
   void find_place(StartCall& call);
   void give_back_place(StartCall& call);
+  void clean(const keys::Timer& timer);
+  [[nodiscard]] bool clean_some(const keys::Timer& timer, const Reign& reign);
   void look_for_end(const std::string& id);
   void tell_end(const std::string& id, const Record& record);
   bool read_timers(const std::vector<std::pair<Partition, Range>>& wanted);

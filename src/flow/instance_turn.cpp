@@ -50,6 +50,7 @@ void Instance::handle(Event& event, Turn& turn) {
   } else if (auto* recorded = std::get_if<Event::Recorded>(&event.what)) {
     note(recorded->entry);
     machine_->deliver(recorded->entry);
+    append_patches(turn);
   }
 }
 
@@ -108,9 +109,10 @@ void Instance::handle_timer(const Event::Timer& event, Turn& turn) {
   remove_timer(timer.key, timer.due, turn);
   if (timer.key == keys::start_timer) {
     if (!begun_) {
+      machine_->set_live(true);
       begin_code();
-      core_.post([&core = core_] { core.read_inbox(); });
     }
+    core_.post([&core = core_] { core.read_inbox(); });  // Signals that waited for the start.
   } else if (timer.key == keys::deadline_timer) {
     if (begun_) {
       deadline_passed_ = true;
@@ -155,7 +157,17 @@ void Instance::append(LogEntry entry, Turn& turn) {
   if (!turn.first_order) turn.first_order = next_order_;
   turn.txn.writes.push_back(Write::put(keys::log(log_prefix_, next_order_), encode(entry)));
   ++next_order_;
+  if (entry.kind != EntryKind::signal && entry.kind != EntryKind::patch) turn.result = true;
+  if (entry.kind == EntryKind::patch) return;
   machine_->deliver(entry);
+  append_patches(turn);
+}
+
+// Marks of the code that has just run.
+void Instance::append_patches(Turn& turn) {
+  for (std::string& name : machine_->take_marks()) {
+    append_note(EntryKind::patch, std::move(name), {}, turn);
+  }
 }
 
 void Instance::append_note(EntryKind kind, std::string name, std::string value, Turn& turn) {
@@ -183,6 +195,7 @@ void Instance::append_for(const Operation& operation, EntryKind kind, std::uint3
 // NOLINTNEXTLINE(readability-function-cognitive-complexity): one list of consequences.
 void Instance::collect(Turn& turn) {
   if (turn.ended) return;
+  append_patches(turn);  // Of the code before the first entry.
   while (true) {
     const std::vector<OpKey> cancelled = machine_->take_cancelled();
     const std::vector<Operation*> fresh = machine_->take_fresh();
@@ -208,6 +221,8 @@ void Instance::collect(Turn& turn) {
     using Kind = detail::Finish::Kind;
     if (finish->kind == Kind::returned) {
       end(FlowState::completed, finish->value, turn);
+    } else if (finish->kind == Kind::continued) {
+      continue_as_new(finish->value, turn);
     } else if (finish->kind == Kind::threw) {
       end(FlowState::failed, finish->value, turn);
     } else if (deadline_passed_) {
@@ -222,6 +237,9 @@ void Instance::collect(Turn& turn) {
     const std::string key = keys::runnable(partition_, id_);
     turn.txn.writes.push_back(active ? Write::put(key, "") : Write::remove(key));
     turn.runnable_row = active;
+  } else if (fresh_row_ && !turn.result && !turn.txn.writes.empty()) {
+    turn.txn.writes.push_back(Write::put(keys::runnable(partition_, id_), ""));
+    turn.runnable_row = true;
   }
 }
 
@@ -334,6 +352,20 @@ void Instance::end(FlowState state, std::string result, Turn& turn) {
   record.state = state;
   record.ended = turn.now;
   record.result = std::move(result);
+  drop_work(turn);
+  tell_family(record, turn);
+  if (record.deadline) remove_timer(keys::deadline_timer, *record.deadline, turn);
+  if (!begun_) remove_timer(keys::start_timer, record.starts, turn);
+  if (runnable_row_) turn.txn.writes.push_back(Write::remove(keys::runnable(partition_, id_)));
+  if (!record.admission.empty()) turn.txn.writes.push_back(Write::remove(record.admission));
+  const std::string key = keys::record(partition_, id_);
+  turn.txn.guards.push_back(Guard::unchanged(key, record_revision_));
+  turn.txn.writes.push_back(Write::put(key, encode(record)));
+  turn.ended = std::move(record);
+}
+
+// The run ends: what it waits for, holds and has asked for.
+void Instance::drop_work(Turn& turn) {
   const auto drop_lock = [&](const OpKey& lock) {
     turn.txn.writes.push_back(Write::remove(keys::anchor(partition_, id_, lock)));
   };
@@ -344,18 +376,9 @@ void Instance::end(FlowState state, std::string result, Turn& turn) {
   for (const OpKey& lock : machine_->held()) drop_lock(lock);
   turn.locks.clear();
   turn.children.clear();
-  tell_family(record, turn);
-  if (record.deadline) remove_timer(keys::deadline_timer, *record.deadline, turn);
-  if (!begun_) remove_timer(keys::start_timer, record.starts, turn);
-  if (runnable_row_) turn.txn.writes.push_back(Write::remove(keys::runnable(partition_, id_)));
-  if (!record.admission.empty()) turn.txn.writes.push_back(Write::remove(record.admission));
-  const std::string key = keys::record(partition_, id_);
-  turn.txn.guards.push_back(Guard::unchanged(key, record_revision_));
-  turn.txn.writes.push_back(Write::put(key, encode(record)));
-  for (const auto& [key_of, attempt] : running_) attempt->stop.request_stop();
   turn.starts.clear();
   turn.slots.clear();
-  turn.ended = std::move(record);
+  for (const auto& [key_of, attempt] : running_) attempt->stop.request_stop();
 }
 
 // --- slots
@@ -417,6 +440,8 @@ void Instance::run_slot(const Event::Slot& slot, Turn& turn) {
                                 : Write::remove(call.address().key()));
   turn.first_order = next_order_;
   turn.txn.writes.push_back(Write::put(keys::log(log_prefix_, next_order_), encode(entry)));
+  turn.txn.writes.push_back(
+      Write::put(keys::runnable(partition_, id_), std::string{keys::after_last}));
   turn.recorded = std::move(entry);
   turn.slot = slot;
 }

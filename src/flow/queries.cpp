@@ -53,6 +53,7 @@ FlowInfo info_of(std::string id, const Record& record, Instant now) {
                 .result = {},
                 .error = {},
                 .parent = {},
+                .run = record.run,
                 .problem = {}};
   if (const std::optional<ParentLink> parent = parse_parent(record.parent))
     info.parent = parent->id;
@@ -107,10 +108,10 @@ std::vector<FlowInfo> Queries::list(const FlowFilter& filter) const {
 
 std::vector<HistoryEntry> Queries::history(const std::string& id, std::uint32_t from,
                                            std::size_t limit) const {
-  static_cast<void>(record_of(id));
+  const std::uint32_t run = parsed_record(record_of(id)).run;
   std::vector<HistoryEntry> all;
   const std::vector<Entry> found =
-      read(*store_, keys::log_from(keys::log_prefix(partition_of(id), id), from)
+      read(*store_, keys::log_from(keys::log_prefix(partition_of(id), id, run), from)
                         .first(static_cast<std::uint32_t>(limit)));
   for (const Entry& stored : found) {
     const std::uint32_t order = keys::order_of(stored.key);
