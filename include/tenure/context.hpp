@@ -38,10 +38,12 @@
 #include <coroutine>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -199,6 +201,22 @@ class [[nodiscard]] ContinueAwait final : public detail::AwaitableTag {
  private:
   detail::Scope* scope_;
   std::string input_;
+};
+
+// A handler of queries: there as long as this object. Keep it in a variable of the coroutine.
+class [[nodiscard]] QueryHandler {
+ public:
+  QueryHandler(detail::Machine& machine, std::string name, detail::Machine::Answer answer)
+      : machine_(&machine), name_(std::move(name)) {
+    machine_->add_query(name_, std::move(answer));
+  }
+  QueryHandler(const QueryHandler&) = delete;
+  QueryHandler& operator=(const QueryHandler&) = delete;
+  ~QueryHandler() { machine_->remove_query(name_); }
+
+ private:
+  detail::Machine* machine_;
+  std::string name_;
 };
 
 // Slots by workflow type, shared by all its runs, and by execution: this run and its children.
@@ -380,9 +398,25 @@ class Context : public detail::Scope {
   // a program that asks, false where the workflow's log was written without. Stored in the log.
   [[nodiscard]] bool patched(std::string_view id) { return machine().patched(std::string{id}); }
 
+  // Engine::query() calls f with its arguments. f may look at variables of the coroutine; it changes
+  // nothing: it is called in a replay that is then thrown away.
+  template <class F>
+  [[nodiscard]] QueryHandler on_query(std::string_view name, F f) {
+    return answering(name, std::function{std::move(f)});
+  }
+
   FlowSlots state;
 
  private:
+  template <class R, class... A>
+  QueryHandler answering(std::string_view name, std::function<R(A...)> f) {
+    static_assert(!std::is_void_v<R>, "a query has an answer");
+    return QueryHandler{
+        machine(), std::string{name}, [f = std::move(f)](std::string_view arguments) {
+          return detail::encode_result(
+              std::apply(f, detail::decode_arguments<std::decay_t<A>...>(arguments)));
+        }};
+  }
   template <class Await, class... A>
   Await make_child(ChildOptions options, std::string_view type, A&&... arguments) {
     static_assert((detail::HasCodec<Stored<A>> && ...), "a child's argument has no codec");

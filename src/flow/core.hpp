@@ -77,6 +77,10 @@ class Core : public std::enable_shared_from_this<Core> {
   [[nodiscard]] std::vector<FlowInfo> list(const FlowFilter& filter);
   [[nodiscard]] std::vector<HistoryEntry> history(const std::string& id, std::uint32_t from,
                                                   std::size_t limit);
+  [[nodiscard]] FlowHistory export_history(const std::string& id);
+  [[nodiscard]] ReplayReport replay(const FlowHistory& history) const;
+  [[nodiscard]] std::string query(const std::string& id, const std::string& name,
+                                  const std::string& arguments);
   std::size_t recover_all();
   void drain(bool stop_steps);
   [[nodiscard]] std::size_t resident() const;
@@ -139,7 +143,10 @@ class Core : public std::enable_shared_from_this<Core> {
   void find_place(StartCall& call);
   void give_back_place(StartCall& call);
   void clean(const keys::Timer& timer);
-  [[nodiscard]] bool clean_some(const keys::Timer& timer, const Reign& reign);
+  [[nodiscard]] bool add_removals(std::vector<Range> ranges, Txn& txn);
+  [[nodiscard]] bool remove_log(const keys::Timer& timer, const Reign& reign);
+  [[nodiscard]] bool remove_ended(const keys::Timer& timer, const Reign& reign);
+  [[nodiscard]] bool parent_runs(const Record& record);
   void look_for_end(const std::string& id);
   void tell_end(const std::string& id, const Record& record);
   bool read_timers(const std::vector<std::pair<Partition, Range>>& wanted);

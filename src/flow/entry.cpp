@@ -88,13 +88,6 @@ class Reader {
 constexpr std::uint8_t tag_run = 1;
 constexpr std::uint8_t tag_root = 2;
 
-bool is_entry_kind(std::uint8_t kind) noexcept {
-  return (kind >= static_cast<std::uint8_t>(EntryKind::step_done) &&
-          kind <= static_cast<std::uint8_t>(EntryKind::lock_released)) ||
-         (kind >= static_cast<std::uint8_t>(EntryKind::child_started) &&
-          kind <= static_cast<std::uint8_t>(EntryKind::patch));
-}
-
 std::string other_format(std::string_view what, std::uint8_t found) {
   return std::string{what} + " has format " + std::to_string(found) +
          ", and this program knows format 1: use the version that wrote it, or a newer one";
@@ -111,6 +104,13 @@ std::optional<Instant> read_optional(Reader& reader) {
 }
 
 }  // namespace
+
+bool is_entry_kind(std::uint8_t kind) noexcept {
+  return (kind >= static_cast<std::uint8_t>(EntryKind::step_done) &&
+          kind <= static_cast<std::uint8_t>(EntryKind::lock_released)) ||
+         (kind >= static_cast<std::uint8_t>(EntryKind::child_started) &&
+          kind <= static_cast<std::uint8_t>(EntryKind::patch));
+}
 
 std::string encode(const LogEntry& entry) {
   Writer writer{34 + entry.name.size() + entry.value.size()};

@@ -29,6 +29,7 @@ using detail::EntryKind;
 using detail::LogEntry;
 using detail::OpKey;
 
+[[nodiscard]] bool is_entry_kind(std::uint8_t kind) noexcept;
 [[nodiscard]] std::string encode(const LogEntry& entry);
 // The error says what is wrong with the bytes.
 [[nodiscard]] std::expected<LogEntry, std::string> decode_entry(std::string_view bytes);

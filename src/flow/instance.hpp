@@ -134,6 +134,7 @@ class Instance : public std::enable_shared_from_this<Instance> {
     std::optional<Event::Slot> slot;
     std::optional<bool> runnable_row;
     bool result = false;     // It has an entry that is neither a signal nor a patch.
+    bool full = false;       // The log has no room for more.
     bool continued = false;  // The workflow continues as new.
     std::optional<Record> ended;
   };
@@ -160,6 +161,7 @@ class Instance : public std::enable_shared_from_this<Instance> {
   void tell_children(Turn& turn);
   void tell_family(const Record& ended, Turn& turn);
   void handle_ended(const Event::Ended& ended, Turn& turn);
+  [[nodiscard]] bool has_room(Turn& turn);
   void append(LogEntry entry, Turn& turn);
   void append_note(EntryKind kind, std::string name, std::string value, Turn& turn);
   void append_for(const detail::Operation& operation, EntryKind kind, std::uint32_t attempt,

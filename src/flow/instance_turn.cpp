@@ -152,7 +152,21 @@ void Instance::handle_ended(const Event::Ended& ended, Turn& turn) {
   }
 }
 
+// False: the log has no room. The workflow ends in this turn, without the entry.
+bool Instance::has_room(Turn& turn) {
+  const std::uint32_t limit = core_.options().history_limit;
+  if (next_order_ >= limit) turn.full = true;
+  if (next_order_ == limit - (limit / 5)) {
+    core_.report(id_, "workflow '" + id_ + "' has " + std::to_string(next_order_) + " of at most " +
+                          std::to_string(limit) +
+                          " entries in its log: let it continue as new before it fails, or raise "
+                          "EngineOptions::history_limit");
+  }
+  return !turn.full;
+}
+
 void Instance::append(LogEntry entry, Turn& turn) {
+  if (!has_room(turn)) return;
   entry.stamp = turn.now;
   if (!turn.first_order) turn.first_order = next_order_;
   turn.txn.writes.push_back(Write::put(keys::log(log_prefix_, next_order_), encode(entry)));
@@ -196,7 +210,7 @@ void Instance::append_for(const Operation& operation, EntryKind kind, std::uint3
 void Instance::collect(Turn& turn) {
   if (turn.ended) return;
   append_patches(turn);  // Of the code before the first entry.
-  while (true) {
+  while (!turn.full) {
     const std::vector<OpKey> cancelled = machine_->take_cancelled();
     const std::vector<Operation*> fresh = machine_->take_fresh();
     if (cancelled.empty() && fresh.empty()) break;
@@ -216,6 +230,15 @@ void Instance::collect(Turn& turn) {
       turn.txn.writes.push_back(Write::remove(keys::anchor(partition_, id_, dropped.key)));
       std::erase_if(turn.locks, [&](const auto& asked) { return asked.key == dropped.key; });
     }
+  }
+  if (turn.full) {
+    end(FlowState::failed,
+        error("history-limit",
+              "its log has " + std::to_string(next_order_) +
+                  " entries, the limit of EngineOptions::history_limit: let it continue as new")
+            .text(),
+        turn);
+    return;
   }
   if (const auto& finish = machine_->finish()) {
     using Kind = detail::Finish::Kind;
@@ -354,6 +377,9 @@ void Instance::end(FlowState state, std::string result, Turn& turn) {
   record.result = std::move(result);
   drop_work(turn);
   tell_family(record, turn);
+  if (const auto keep = core_.options().retention; keep.count() > 0) {
+    add_timer(keys::retention_timer, detail::saturating_add(turn.now, keep), turn);
+  }
   if (record.deadline) remove_timer(keys::deadline_timer, *record.deadline, turn);
   if (!begun_) remove_timer(keys::start_timer, record.starts, turn);
   if (runnable_row_) turn.txn.writes.push_back(Write::remove(keys::runnable(partition_, id_)));
@@ -388,6 +414,7 @@ void Instance::run_slot(const Event::Slot& slot, Turn& turn) {
   Operation* const operation = machine_->find(slot.key);
   if (operation == nullptr || operation->kind() != OpKind::slot) return;
   auto& call = static_cast<detail::SlotBase&>(*operation);  // NOLINT: of that kind.
+  if (!has_room(turn)) return;
   if (slot.tries >= max_slot_tries) {
     append_for(call, EntryKind::slot_failed, 0,
                error("conflict", "slot '" + call.address().text() + "': gave up after " +

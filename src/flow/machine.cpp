@@ -311,6 +311,21 @@ bool Machine::patched(const std::string& name) {
   return at->second;
 }
 
+void Machine::add_query(const std::string& name, Answer answer) {
+  if (!queries_.try_emplace(name, std::move(answer)).second) {
+    throw BadRequest("workflow '" + identity_.id + "' has a handler for the query '" + name +
+                     "' already");
+  }
+}
+
+std::string Machine::answer(const std::string& name, std::string_view arguments) const {
+  if (const auto at = queries_.find(name); at != queries_.end()) return at->second(arguments);
+  std::string known;
+  for (const auto& [one, handler] : queries_) known += (known.empty() ? "" : ", ") + one;
+  throw BadRequest("workflow '" + identity_.id + "' has no handler for the query '" + name +
+                   "'; it answers: " + (known.empty() ? "nothing" : known));
+}
+
 OpKey Machine::last() const {
   return {.scope = last_scope_, .sequence = root_ ? root_->scope().next_sequence_ - 1 : 0};
 }

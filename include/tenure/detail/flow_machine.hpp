@@ -329,6 +329,12 @@ class Machine {
       for (const std::string& value : values) f(name, value);
     }
   }
+  // Questions that the code answers. Throws BadRequest for one that has a handler already.
+  using Answer = std::function<std::string(std::string_view arguments)>;
+  void add_query(const std::string& name, Answer answer);
+  void remove_query(const std::string& name) { queries_.erase(name); }
+  // Throws BadRequest for one without a handler, and what the handler throws.
+  [[nodiscard]] std::string answer(const std::string& name, std::string_view arguments) const;
   // What the program waits for, for people.
   [[nodiscard]] std::string waits_for() const;
 
@@ -380,6 +386,7 @@ class Machine {
   std::vector<OpKey> held_;
   std::optional<Finish> finish_;
   std::size_t active_ = 0;
+  std::map<std::string, Answer> queries_;
   std::map<std::string, bool> patches_;
   std::vector<std::string> marks_;  // Patches that were asked for live.
   bool live_ = false;
