@@ -398,8 +398,8 @@ class Context : public detail::Scope {
   // a program that asks, false where the workflow's log was written without. Stored in the log.
   [[nodiscard]] bool patched(std::string_view id) { return machine().patched(std::string{id}); }
 
-  // Engine::query() calls f with its arguments. f may look at variables of the coroutine; it changes
-  // nothing: it is called in a replay that is then thrown away.
+  // Engine::query() calls f with its arguments. f may look at variables of the coroutine. What it
+  // changes is lost: it is called in a replay that is then thrown away.
   template <class F>
   [[nodiscard]] QueryHandler on_query(std::string_view name, F f) {
     return answering(name, std::function{std::move(f)});

@@ -319,9 +319,9 @@ class Engine {
   [[nodiscard]] std::vector<HistoryEntry> history(const std::string& id, std::uint32_t from = 0,
                                                   std::size_t limit = 10'000);
 
-  // Calls the workflow's handler (Context::on_query) on its stored state, and changes nothing. Costs
-  // a replay. Throws NoSuchWorkflow, WorkflowEnded, BadRequest where it has no such handler, and
-  // what the handler throws.
+  // Calls the workflow's handler (Context::on_query) on its stored state, and changes nothing. It
+  // costs a replay. Throws NoSuchWorkflow, WorkflowEnded, BadRequest where it has no such handler,
+  // and what the handler throws.
   template <class R, class... A>
   [[nodiscard]] R query(const std::string& id, const std::string& name, const A&... arguments) {
     return detail::decode_result<R>(ask(id, name, encode(arguments...)));
