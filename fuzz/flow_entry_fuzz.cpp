@@ -7,6 +7,8 @@
 
 #include "flow/entry.hpp"
 #include "flow/keys.hpp"
+#include "tenure/error.hpp"
+#include "tenure/flow_history.hpp"
 
 // What is read is written back as the same value.
 template <class T>
@@ -25,6 +27,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(decode_entry(bytes), decode_entry);
   check(decode_record(bytes), decode_record);
   check(decode_message(bytes), decode_message);
+  try {
+    const tenure::FlowHistory history = tenure::FlowHistory::parse(bytes);
+    if (tenure::FlowHistory::parse(history.json()) != history) std::abort();
+  } catch (const tenure::BadRequest&) {  // NOLINT(bugprone-empty-catch): it is refused.
+  }
   if (const auto timer = keys::parse_timer(bytes)) {
     if (keys::timer(*timer).substr(2) != bytes.substr(2)) std::abort();
   }

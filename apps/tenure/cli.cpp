@@ -198,9 +198,11 @@ void define_pipeline(Definitions& in) {
 
 void define_flow(Definitions& in) {
   CLI::App* const app = command(in, "flow", "List the workflows of a store, and send to them");
-  app->add_option("ACTION", in.raw.action,
-                  "ls; show: state, locks and timeline of one; history: its log; signal: send it a "
-                  "value; cancel: let it clean up and end; terminate: end it without its code")
+  app->add_option(
+         "ACTION", in.raw.action,
+         "ls; show: state, locks and timeline of one; history: its log; export: all that a "
+         "program needs to replay it, as one JSON document; signal: send it a value; cancel: let "
+         "it clean up and end; terminate: end it without its code")
       ->required();
   app->add_option("ID", in.raw.id, "The workflow, as ls prints it")->check(refuse_nothing);
   app->add_option("NAME", in.raw.name, "signal: the signal's name; terminate: the reason")

@@ -82,6 +82,7 @@ Json json_of(const FlowInfo& info) {
   if (info.ended) out["ended"] = time_text(*info.ended);
   out["tags"] = Json::object();
   for (const auto& [name, value] : info.tags) out["tags"][printable(name)] = printable(value);
+  if (info.run > 0) out["run"] = info.run;
   if (!info.parent.empty()) out["parent"] = printable(info.parent);
   out["input"] = value_of(info.input);
   if (info.state == FlowState::completed) {
@@ -274,6 +275,7 @@ int show(const FlowCommand& options, const Terminal& terminal) {
              terminal.paint(style_of(info.state), text_of(info.state)));
   line(terminal, "type", printable(info.type));
   line(terminal, "parent", printable(info.parent));
+  if (info.run > 0) line(terminal, "run", fmt::format("{}, continued as new", info.run + 1));
   line(terminal, "input", printable(info.input));
   line(terminal, "tags", tags_text(info));
   line(terminal, "created",
@@ -308,6 +310,12 @@ int history(const FlowCommand& options, const Terminal& terminal) {
   return exit_ok;
 }
 
+// For Engine::replay() of a program that has the definitions.
+int export_history(const FlowCommand& options) {
+  fmt::print("{}", open(options).required().stored_history(options.id).json());
+  return exit_ok;
+}
+
 // --- messages
 
 // The owner of the workflow acts on it: at once where an engine runs, else when one starts.
@@ -336,6 +344,7 @@ int flow(const FlowCommand& options, const Terminal& terminal) {
       case ls: return list(options, terminal);
       case show: return cli::show(options, terminal);
       case history: return cli::history(options, terminal);
+      case export_: return export_history(options);
       case signal: return cli::signal(options);
       case cancel:
         return send(options,

@@ -100,6 +100,24 @@ def flow_locks_are_in_the_views(space):
                                 ).fetchall() == [(2,)]
 
 
+def flow_exports_for_a_replay(space):
+    worker = _Worker(space)
+    worker.tell("start first lamp")
+    _shown(space, "first", "holds warehouse")
+    status, out, error = space.do("flow", "export", "first")
+    assert (status, error) == (0, ""), error
+    history = json.loads(out)
+    assert (history["tenure_history"], history["id"], history["input"]) == (1, "first", '["lamp"]')
+    assert [one["kind"] for one in history["entries"]] == ["step done", "lock granted"], history
+    path = os.path.join(space.directory, "first.json")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(out)
+    assert worker.ask("replay " + path) == "fits"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(out.replace('"reserve"', '"order"'))
+    assert worker.ask("replay " + path).startswith("entry 0: workflow 'first'")
+
+
 def flow_pages(space):
     worker = _Worker(space)
     for number in range(7):

@@ -2,10 +2,13 @@
 //
 //   flow_worker STORE    reads lines:   start ID [ITEM]     prints nothing
 //                                       wait ID             prints "ID STATE RESULT"
+//                                       replay FILE         prints "fits", or the difference
 //
 // It goes on with what a worker before left, and ends with its input.
 #include <chrono>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -49,6 +52,15 @@ int main(int argc, char** argv) {
       options.id = id;
       options.tags["item"] = item;
       engine.start(options, "order", item);
+    } else if (verb == "replay") {
+      std::ifstream file{id};
+      const std::string text{std::istreambuf_iterator<char>{file}, {}};
+      const tenure::ReplayReport report = engine.replay(tenure::FlowHistory::parse(text));
+      if (report.fits()) {
+        std::cout << "fits" << std::endl;
+      } else {
+        std::cout << "entry " << report.order() << ": " << report.difference() << std::endl;
+      }
     } else {
       std::string outcome;
       try {

@@ -103,7 +103,7 @@ struct PipelineCommand {
 };
 
 struct FlowCommand {
-  enum class Action : std::uint8_t { ls, show, history, signal, cancel, terminate };
+  enum class Action : std::uint8_t { ls, show, history, export_, signal, cancel, terminate };
   Action action = Action::ls;
   std::string space;
   std::string id;     // Of all actions but ls.

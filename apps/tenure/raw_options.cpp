@@ -245,11 +245,13 @@ FlowCommand::Action flow_action_of(const std::string& text) {
   if (text == "ls") return ls;
   if (text == "show") return show;
   if (text == "history") return history;
+  if (text == "export") return export_;
   if (text == "signal") return signal;
   if (text == "cancel") return cancel;
   if (text == "terminate") return terminate;
-  throw UsageError(fmt::format(
-      "ACTION must be ls, show, history, signal, cancel or terminate, not '{}'", printable(text)));
+  throw UsageError(
+      fmt::format("ACTION must be ls, show, history, export, signal, cancel or terminate, not '{}'",
+                  printable(text)));
 }
 
 FlowState flow_state_of(const std::string& text) {

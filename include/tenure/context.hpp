@@ -24,6 +24,7 @@
 // with_lock(claims, f)   | what f returns; the lock is released after it
 // child<R>(type, args…)  | what that workflow returns; throws ChildFailed
 // start_child, result    | the same in two parts
+// continue_as_new(args…) | never: the next run begins with an empty log
 // state.workflow<T>(key) | a slot: its calls are operations to await
 // another Flow           | what it returns: a workflow may have several functions
 //
@@ -37,10 +38,12 @@
 #include <coroutine>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -180,6 +183,42 @@ class [[nodiscard]] ReleaseAwait final : public detail::AwaitableTag {
   detail::OpKey key_;
 };
 
+class [[nodiscard]] ContinueAwait final : public detail::AwaitableTag {
+ public:
+  ContinueAwait(detail::Scope& scope, std::string input)
+      : scope_(&scope), input_(std::move(input)) {}
+  ContinueAwait(const ContinueAwait&) = delete;
+  ContinueAwait& operator=(const ContinueAwait&) = delete;
+  ~ContinueAwait() = default;
+  [[nodiscard]] bool await_ready() const noexcept { return scope_->is_cancelled(); }
+  void await_suspend(std::coroutine_handle<> /*waiter*/) {
+    scope_->machine().finished(
+        {.kind = detail::Finish::Kind::continued, .value = std::move(input_)});
+  }
+  // Only where it is cancelled.
+  [[noreturn]] void await_resume() const { throw Cancelled{}; }
+
+ private:
+  detail::Scope* scope_;
+  std::string input_;
+};
+
+// A handler of queries: there as long as this object. Keep it in a variable of the coroutine.
+class [[nodiscard]] QueryHandler {
+ public:
+  QueryHandler(detail::Machine& machine, std::string name, detail::Machine::Answer answer)
+      : machine_(&machine), name_(std::move(name)) {
+    machine_->add_query(name_, std::move(answer));
+  }
+  QueryHandler(const QueryHandler&) = delete;
+  QueryHandler& operator=(const QueryHandler&) = delete;
+  ~QueryHandler() { machine_->remove_query(name_); }
+
+ private:
+  detail::Machine* machine_;
+  std::string name_;
+};
+
 // Slots by workflow type, shared by all its runs, and by execution: this run and its children.
 class FlowSlots {
  public:
@@ -190,7 +229,7 @@ class FlowSlots {
   }
   template <class T>
   [[nodiscard]] FlowSlot<T> execution(std::string_view key, std::optional<T> initial = {}) const {
-    return {*scope_, slot::execution(scope_->machine().identity().id, key), std::move(initial)};
+    return {*scope_, slot::execution(scope_->machine().tree(), key), std::move(initial)};
   }
 
  private:
@@ -343,9 +382,41 @@ class Context : public detail::Scope {
     return detail::ChildResultAwait<R>{*this, child};
   }
 
+  // Ends this run and starts the next one with these arguments, in one transaction: the workflow
+  // keeps its id, its log begins anew. Signals that nobody took, and its place and deadline, go
+  // along; locks are released, children are treated as at an end. Never returns.
+  template <class... A>
+  [[nodiscard]] auto continue_as_new(A&&... arguments) {
+    static_assert((detail::HasCodec<Stored<A>> && ...), "an argument has no codec");
+    detail::check_awaited_values<A...>();
+    return ContinueAwait{*this, detail::encode_arguments(Stored<A>(std::forward<A>(arguments))...)};
+  }
+  // How many entries the log of this run has: a reason to continue as new.
+  [[nodiscard]] std::uint32_t history_length() const noexcept { return machine().entries(); }
+
+  // Changes a program whose workflows run: true where this place is reached for the first time by
+  // a program that asks, false where the workflow's log was written without. Stored in the log.
+  [[nodiscard]] bool patched(std::string_view id) { return machine().patched(std::string{id}); }
+
+  // Engine::query() calls f with its arguments. f may look at variables of the coroutine. What it
+  // changes is lost: it is called in a replay that is then thrown away.
+  template <class F>
+  [[nodiscard]] QueryHandler on_query(std::string_view name, F f) {
+    return answering(name, std::function{std::move(f)});
+  }
+
   FlowSlots state;
 
  private:
+  template <class R, class... A>
+  QueryHandler answering(std::string_view name, std::function<R(A...)> f) {
+    static_assert(!std::is_void_v<R>, "a query has an answer");
+    return QueryHandler{
+        machine(), std::string{name}, [f = std::move(f)](std::string_view arguments) {
+          return detail::encode_result(
+              std::apply(f, detail::decode_arguments<std::decay_t<A>...>(arguments)));
+        }};
+  }
   template <class Await, class... A>
   Await make_child(ChildOptions options, std::string_view type, A&&... arguments) {
     static_assert((detail::HasCodec<Stored<A>> && ...), "a child's argument has no codec");

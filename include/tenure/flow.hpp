@@ -38,6 +38,7 @@
 
 #include "tenure/context.hpp"
 #include "tenure/flow_error.hpp"
+#include "tenure/flow_history.hpp"
 #include "tenure/flow_message.hpp"
 #include "tenure/store.hpp"
 
@@ -65,6 +66,12 @@ struct EngineOptions {
   std::chrono::milliseconds lease{10'000};
   // How many partitions a new store gets. One that has been used keeps its number.
   std::uint32_t partitions = 64;
+  // Workflows that end are removed so long after it, with everything that belongs to them; zero:
+  // never. A child stays as long as its parent runs.
+  std::chrono::nanoseconds retention{};  // NOLINT(readability-redundant-member-init)
+  // A workflow whose log would get more entries than this fails with type "history-limit" instead:
+  // let it continue as new before. on_problem is told at four fifths of it.
+  std::uint32_t history_limit = 10'000'000;
   // Told when a workflow cannot go on here, or its code ran for over a second without an await.
   // NOLINTBEGIN(readability-redundant-member-init)
   std::function<void(const std::string& id, const std::string& message)> on_problem{};
@@ -111,11 +118,12 @@ struct FlowInfo {
   std::optional<Instant> deadline;
   std::optional<Instant> ended;
   std::map<std::string, std::string> tags;
-  std::string input;    // JSON array of the arguments.
-  std::string result;   // Of a completed one.
-  ErrorInfo error;      // Of one that ended otherwise.
-  std::string parent;   // The workflow that started it; empty: none.
-  std::string problem;  // Why this engine cannot go on with it; empty: it can.
+  std::string input;      // JSON array of the arguments.
+  std::string result;     // Of a completed one.
+  ErrorInfo error;        // Of one that ended otherwise.
+  std::string parent;     // The workflow that started it; empty: none.
+  std::uint32_t run = 0;  // How often it has continued as new.
+  std::string problem;    // Why this engine cannot go on with it; empty: it can.
 };
 
 struct FlowFilter {
@@ -311,6 +319,19 @@ class Engine {
   [[nodiscard]] std::vector<HistoryEntry> history(const std::string& id, std::uint32_t from = 0,
                                                   std::size_t limit = 10'000);
 
+  // Calls the workflow's handler (Context::on_query) on its stored state, and changes nothing. It
+  // costs a replay. Throws NoSuchWorkflow, WorkflowEnded, BadRequest where it has no such handler,
+  // and what the handler throws.
+  template <class R, class... A>
+  [[nodiscard]] R query(const std::string& id, const std::string& name, const A&... arguments) {
+    return detail::decode_result<R>(ask(id, name, encode(arguments...)));
+  }
+
+  // The whole stored history of a workflow. Throws NoSuchWorkflow.
+  [[nodiscard]] FlowHistory export_history(const std::string& id);
+  // Whether the definitions of this engine do what the history has. Touches no store.
+  [[nodiscard]] ReplayReport replay(const FlowHistory& history) const;
+
   // Goes on with what engines before left unfinished. Returns when all of it is loaded; how many.
   std::size_t recover_all();
   // Takes no more work, and returns when running steps have ended and their results are stored.
@@ -343,6 +364,8 @@ class Engine {
                                     Signal signal);
   void begin_or_signal_then(std::string_view type, std::string input, StartOptions options,
                             Signal signal, Started started);
+  [[nodiscard]] std::string ask(const std::string& id, const std::string& name,
+                                const std::string& arguments);
   void send_signal(const std::string& id, std::string_view name, std::string value,
                    std::string_view message_id);
 

@@ -28,6 +28,11 @@ EngineOptions complete(EngineOptions options) {
     throw BadRequest("an engine has 1 to 4096 partitions, not " +
                      std::to_string(options.partitions));
   }
+  if (options.retention < std::chrono::nanoseconds::zero() ||
+      options.retention > base::max_duration) {
+    throw BadRequest("retention must be between zero and a hundred years");
+  }
+  if (options.history_limit == 0) throw BadRequest("history_limit must be at least 1");
   if (options.step_threads == 0) throw BadRequest("step_threads must be at least 1");
   return options;
 }

@@ -36,6 +36,7 @@ struct StartExtra {
   // Called with the record of a workflow that has this id already; null: AlreadyStarted.
   std::function<void(const Entry& record)> exists{};
   std::string parent{};  // Record::parent.
+  std::string root{};    // Record::root.
   // The start is refused with Closed once this does not hold any more, whatever else happens.
   std::optional<Guard> only_if{};
   std::vector<Guard> guards{};
@@ -45,6 +46,7 @@ struct StartExtra {
 // A child that a workflow asked for, in a turn that is committed.
 struct ChildStart {
   std::string parent;
+  std::string root;
   OpKey key;
   ReignRef reign;   // Of the parent.
   Revision record;  // The parent's record as this reign knows it.
@@ -75,6 +77,10 @@ class Core : public std::enable_shared_from_this<Core> {
   [[nodiscard]] std::vector<FlowInfo> list(const FlowFilter& filter);
   [[nodiscard]] std::vector<HistoryEntry> history(const std::string& id, std::uint32_t from,
                                                   std::size_t limit);
+  [[nodiscard]] FlowHistory export_history(const std::string& id);
+  [[nodiscard]] ReplayReport replay(const FlowHistory& history) const;
+  [[nodiscard]] std::string query(const std::string& id, const std::string& name,
+                                  const std::string& arguments);
   std::size_t recover_all();
   void drain(bool stop_steps);
   [[nodiscard]] std::size_t resident() const;
@@ -139,6 +145,11 @@ class Core : public std::enable_shared_from_this<Core> {
   void judge_refusal(const std::shared_ptr<StartCall>& call);
   void find_place(StartCall& call);
   void give_back_place(StartCall& call);
+  void clean(const keys::Timer& timer);
+  [[nodiscard]] bool add_removals(std::vector<Range> ranges, Txn& txn);
+  [[nodiscard]] bool remove_log(const keys::Timer& timer, const Reign& reign);
+  [[nodiscard]] bool remove_ended(const keys::Timer& timer, const Reign& reign);
+  [[nodiscard]] bool parent_runs(const Record& record);
   void look_for_end(const std::string& id);
   void tell_end(const std::string& id, const Record& record);
   bool read_timers(const std::vector<std::pair<Partition, Range>>& wanted);

@@ -54,6 +54,7 @@ void Core::start_child(const ChildStart& child) {
   if (!owns(partition_of(child.parent), child.reign)) return;
   StartExtra extra;
   extra.parent = text_of(link);
+  extra.root = child.root;
   extra.only_if =
       Guard::unchanged(keys::record(partition_of(child.parent), child.parent), child.record);
   extra.guards = child.reign->guards;

@@ -82,7 +82,10 @@ void Core::fire() {
     again = !wanted.empty() && read_timers(wanted);
   }
   for (const std::string& key : due) {
-    if (const std::optional<keys::Timer> timer = keys::parse_timer(key)) {
+    const std::optional<keys::Timer> timer = keys::parse_timer(key);
+    if (timer && keys::is_cleaning(timer->key)) {
+      post([this, timer] { clean(*timer); });
+    } else if (timer) {
       offer(timer->id, {Event::Timer{*timer}});
     }
   }

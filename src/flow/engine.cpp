@@ -95,6 +95,14 @@ std::vector<HistoryEntry> Engine::history(const std::string& id, std::uint32_t f
   return core_->history(id, from, limit);
 }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): as query() has them.
+std::string Engine::ask(const std::string& id, const std::string& name,
+                        const std::string& arguments) {
+  return core_->query(id, name, arguments);
+}
+FlowHistory Engine::export_history(const std::string& id) { return core_->export_history(id); }
+ReplayReport Engine::replay(const FlowHistory& history) const { return core_->replay(history); }
+
 std::size_t Engine::recover_all() { return core_->recover_all(); }
 void Engine::drain() { core_->drain(false); }
 std::size_t Engine::resident() const { return core_->resident(); }

@@ -84,12 +84,9 @@ class Reader {
   bool ok_ = true;
 };
 
-bool is_entry_kind(std::uint8_t kind) noexcept {
-  return (kind >= static_cast<std::uint8_t>(EntryKind::step_done) &&
-          kind <= static_cast<std::uint8_t>(EntryKind::lock_released)) ||
-         (kind >= static_cast<std::uint8_t>(EntryKind::child_started) &&
-          kind <= static_cast<std::uint8_t>(EntryKind::child_failed));
-}
+// Parts of a record that were added later. Stored: never reuse a number.
+constexpr std::uint8_t tag_run = 1;
+constexpr std::uint8_t tag_root = 2;
 
 std::string other_format(std::string_view what, std::uint8_t found) {
   return std::string{what} + " has format " + std::to_string(found) +
@@ -107,6 +104,13 @@ std::optional<Instant> read_optional(Reader& reader) {
 }
 
 }  // namespace
+
+bool is_entry_kind(std::uint8_t kind) noexcept {
+  return (kind >= static_cast<std::uint8_t>(EntryKind::step_done) &&
+          kind <= static_cast<std::uint8_t>(EntryKind::lock_released)) ||
+         (kind >= static_cast<std::uint8_t>(EntryKind::child_started) &&
+          kind <= static_cast<std::uint8_t>(EntryKind::patch));
+}
 
 std::string encode(const LogEntry& entry) {
   Writer writer{34 + entry.name.size() + entry.value.size()};
@@ -148,7 +152,8 @@ std::expected<LogEntry, std::string> decode_entry(std::string_view bytes) {
 
 std::string shown(const LogEntry& entry) {
   std::string text = std::string{text_of(entry.kind)} + " '" + entry.name + "'";
-  if (entry.kind != EntryKind::signal && entry.kind != EntryKind::cancel) {
+  if (entry.kind != EntryKind::signal && entry.kind != EntryKind::cancel &&
+      entry.kind != EntryKind::patch) {
     text += " (scope " + std::to_string(entry.key.scope) + ", sequence " +
             std::to_string(entry.key.sequence) + ")";
   }
@@ -175,6 +180,19 @@ std::string encode(const Record& record) {
   }
   writer.text(record.input);
   writer.text(record.result);
+  if (record.run > 0) {
+    Writer run{16};
+    run.varint(record.run);
+    run.varint(record.last.scope);
+    run.varint(record.last.sequence);
+    run.varint(record.carried);
+    writer.byte(tag_run);
+    writer.text(run.take());
+  }
+  if (!record.root.empty()) {
+    writer.byte(tag_root);
+    writer.text(record.root);
+  }
   return writer.take();
 }
 
@@ -201,6 +219,24 @@ std::expected<Record, std::string> decode_record(std::string_view bytes) {
   }
   record.input = reader.text();
   record.result = reader.text();
+  while (reader.ok() && !reader.done()) {
+    const std::uint8_t tag = reader.byte();
+    const std::string value = reader.text();
+    if (!reader.ok()) break;
+    if (tag == tag_run) {
+      Reader run{value};
+      record.run = run.number();
+      record.last.scope = run.number();
+      record.last.sequence = run.number();
+      record.carried = run.number();
+      if (!run.done() || record.run == 0) reader.fail();
+    } else if (tag == tag_root) {
+      record.root = value;
+    } else {
+      return std::unexpected("the record has the unknown part " + std::to_string(tag) +
+                             ": a newer version wrote it");
+    }
+  }
   if (!reader.done() || state > static_cast<std::uint8_t>(FlowState::timed_out)) {
     return std::unexpected("the record is cut off or damaged");
   }

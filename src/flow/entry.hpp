@@ -29,13 +29,17 @@ using detail::EntryKind;
 using detail::LogEntry;
 using detail::OpKey;
 
+[[nodiscard]] bool is_entry_kind(std::uint8_t kind) noexcept;
 [[nodiscard]] std::string encode(const LogEntry& entry);
 // The error says what is wrong with the bytes.
 [[nodiscard]] std::expected<LogEntry, std::string> decode_entry(std::string_view bytes);
 // "step done 'charge' (scope 0, sequence 3)", for messages.
 [[nodiscard]] std::string shown(const LogEntry& entry);
 
-// What is stored of a workflow beside its log. Written at the start and at the end.
+// What is stored of a workflow beside its log. Written at the start and at the end of each run.
+//
+// What was added later stands at the end: a number, then a text with its length in front. A record
+// without them is written as before.
 struct Record {
   FlowState state = FlowState::running;
   std::string type;
@@ -48,8 +52,12 @@ struct Record {
   std::string admission;  // The key of its place; empty: none.
   std::string parent;     // Of a child: children.hpp; empty: none.
   std::map<std::string, std::string> tags;
-  std::string input;   // JSON array of the arguments.
-  std::string result;  // Of a completed one the value, else an ErrorInfo's text.
+  std::string input;          // JSON array of the arguments.
+  std::string result;         // Of a completed one the value, else an ErrorInfo's text.
+  std::uint32_t run = 0;      // How often it has continued as new.
+  OpKey last;                 // The highest scope and sequence of the root that earlier runs used.
+  std::uint32_t carried = 0;  // The first entries of the log: signals that the run before left.
+  std::string root;           // Of a child: the first of its ancestors; empty: none.
   friend bool operator==(const Record&, const Record&) = default;
 };
 [[nodiscard]] std::string encode(const Record& record);

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "flow/core.hpp"
+#include "flow/feeder.hpp"
 #include "tenure/detail/saturating.hpp"
 
 namespace tenure::flow {
@@ -17,6 +18,16 @@ namespace {
 
 constexpr std::uint32_t log_page = 1000;  // Entries of a log that are read at once.
 constexpr std::size_t turn_events = 64;
+
+// Whether the workflow has not begun before this event.
+bool is_start(const Event& event) {
+  if (const auto* told = std::get_if<Event::Told>(&event.what)) {
+    return told->message.kind == Message::Kind::start ||
+           told->message.kind == Message::Kind::start_with_signal;
+  }
+  const auto* const timer = std::get_if<Event::Timer>(&event.what);
+  return timer != nullptr && timer->timer.key == keys::start_timer;
+}
 
 }  // namespace
 
@@ -33,6 +44,7 @@ Instance::Instance(Core& core, std::string id, Partition partition, ReignRef rei
   record_ = std::move(record);
   record_revision_ = revision;
   runnable_row_ = true;
+  fresh_row_ = true;
 }
 
 Instance::~Instance() = default;
@@ -213,7 +225,7 @@ bool Instance::turn(std::vector<Event>& events) {
 
 // The record is there: load() read it, or the start gave it.
 // NOLINTBEGIN(bugprone-unchecked-optional-access)
-void Instance::begin_machine() {
+void Instance::begin_machine(std::span<const LogEntry> first, bool live) {
   const detail::Definition* const definition = core_.definition(record_->type);
   if (definition == nullptr) {
     throw Error("its type '" + record_->type + "' is not defined in this engine");
@@ -222,10 +234,14 @@ void Instance::begin_machine() {
       detail::Identity{.id = id_,
                        .type = record_->type,
                        .seed = record_->seed,
-                       .started = std::max(record_->created, record_->starts)},
+                       .started = std::max(record_->created, record_->starts),
+                       .last = record_->last,
+                       .root = record_->root},
       core_.errors());
   deadline_passed_ = false;
   begun_ = false;
+  Feeder{*machine_}.begin(first, record_->carried);
+  machine_->set_live(live);
   if (core_.store().now() < record_->starts) return;
   begin_code();
 }
@@ -240,7 +256,7 @@ void Instance::begin_code() {
 // NOLINTNEXTLINE(misc-no-recursion): go() leaves `here` false, so it posts.
 bool Instance::load(std::vector<Event>& events) {
   if (record_) {  // Just started.
-    begin_machine();
+    begin_machine({}, true);
     return true;
   }
   Txn txn;
@@ -262,34 +278,64 @@ bool Instance::load(std::vector<Event>& events) {
   }
   record_ = *std::move(record);
   record_revision_ = outcome.reads[0].front().changed;
+  if (std::string prefix = keys::log_prefix(partition_, id_, record_->run); prefix != log_prefix_) {
+    log_prefix_ = std::move(prefix);
+    Txn again;
+    again.reads.push_back(keys::log_from(log_prefix_, 0).first(log_page));
+    outcome.reads[2] = std::move(core_.store().apply(again).reads.front());
+  }
   runnable_row_ = !outcome.reads[1].empty();
-  next_order_ = 0;
-  begin_machine();
-  replay(std::move(outcome.reads[2]));
+  std::string row = runnable_row_ ? outcome.reads[1].front().value : std::string{};
+  if (outcome.reads[2].empty() && std::ranges::any_of(events, is_start)) row = keys::nothing_ran;
+  replay(std::move(outcome.reads[2]), row);
   return true;
 }
 
-void Instance::replay(std::vector<Entry> entries) {
-  while (true) {
-    for (const Entry& stored : entries) {
-      if (keys::order_of(stored.key) != next_order_) {
-        throw Error("its log has no entry " + std::to_string(next_order_) + ", but later ones");
-      }
-      const std::expected<LogEntry, std::string> entry = decode_entry(stored.value);
-      if (!entry) {
-        throw Error("entry " + std::to_string(next_order_) + " of its log: " + entry.error());
-      }
+LogEntry Instance::decoded(const Entry& stored) {
+  if (keys::order_of(stored.key) != next_order_) {
+    throw Error("its log has no entry " + std::to_string(next_order_) + ", but later ones");
+  }
+  std::expected<LogEntry, std::string> entry = decode_entry(stored.value);
+  if (!entry) {
+    throw Error("entry " + std::to_string(next_order_) + " of its log: " + entry.error());
+  }
+  ++next_order_;
+  return *std::move(entry);
+}
+
+// `row`: what is known of the code that has not run yet (keys.hpp).
+void Instance::replay(std::vector<Entry> entries, std::string_view row) {
+  next_order_ = 0;
+  std::vector<LogEntry> first;
+  first.reserve(entries.size());
+  for (const Entry& stored : entries) first.push_back(decoded(stored));
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): load() read it.
+  const bool new_run = row == keys::nothing_ran && first.size() == record_->carried;
+  const bool new_end = row == keys::after_last && !first.empty();
+  fresh_row_ = runnable_row_ && (new_run || new_end);
+  begin_machine(first, new_run);
+  Feeder feeder{*machine_};
+  bool live = new_run;
+  for (std::size_t page = entries.size(); true; page = entries.size()) {
+    for (LogEntry& entry : first) {
       if (!begun_) begin_code();
-      note(*entry);
-      machine_->deliver(*entry);
-      ++next_order_;
+      note(entry);
+      live =
+          new_run ||
+          (new_end && (entry.kind == EntryKind::slot_done || entry.kind == EntryKind::slot_failed));
+      feeder.add(std::move(entry));
     }
     static_cast<void>(machine_->take_dropped());
-    if (entries.size() < log_page) return;
+    if (page < log_page) break;
     Txn txn;
     txn.reads.push_back(keys::log_from(log_prefix_, next_order_).first(log_page));
     entries = std::move(core_.store().apply(txn).reads.front());
+    first.clear();
+    for (const Entry& stored : entries) first.push_back(decoded(stored));
   }
+  feeder.end(live);
+  // What a replay dropped was removed when it happened. What new code dropped was not: collect().
+  if (!live) static_cast<void>(machine_->take_dropped());
 }
 
 void Instance::note(const LogEntry& entry) {
@@ -397,6 +443,8 @@ void Instance::after(Turn& turn) {
   for (const std::string& key : turn.old_timers) core_.remove_timer(key);
   for (const std::string& key : turn.told) core_.message_done(key);
   if (turn.runnable_row) runnable_row_ = *turn.runnable_row;
+  if (turn.result || turn.runnable_row) fresh_row_ = false;
+  if (turn.slot) runnable_row_ = fresh_row_ = true;
   for (const std::shared_ptr<Attempt>& attempt : turn.starts) {
     core_.start_attempt(shared_from_this(), attempt);
   }
@@ -412,6 +460,7 @@ void Instance::after(Turn& turn) {
       mailbox_.insert(mailbox_.begin(), Event{Event::Recorded{*std::move(turn.recorded)}});
     }
   }
+  if (turn.continued) begin_next_run();
   if (turn.ended) {
     core_.ended(id_, *turn.ended);
     go();

@@ -20,8 +20,10 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -131,6 +133,9 @@ class Instance : public std::enable_shared_from_this<Instance> {
     std::optional<LogEntry> recorded;  // Of a slot's own transaction.
     std::optional<Event::Slot> slot;
     std::optional<bool> runnable_row;
+    bool result = false;     // It has an entry that is neither a signal nor a patch.
+    bool full = false;       // The log has no room for more.
+    bool continued = false;  // The workflow continues as new.
     std::optional<Record> ended;
   };
   static constexpr std::uint32_t max_slot_tries = 100;
@@ -139,9 +144,10 @@ class Instance : public std::enable_shared_from_this<Instance> {
   bool turn(std::vector<Event>& events);
   void retry(std::vector<Event> events);
   bool load(std::vector<Event>& events);
-  void replay(std::vector<Entry> entries);
+  void replay(std::vector<Entry> entries, std::string_view row);
+  [[nodiscard]] LogEntry decoded(const Entry& stored);
   void note(const LogEntry& entry);
-  void begin_machine();
+  void begin_machine(std::span<const LogEntry> first, bool live);
   void begin_code();
   void clear_away(std::vector<Event>& events);
   void handle(Event& event, Turn& turn);
@@ -152,10 +158,12 @@ class Instance : public std::enable_shared_from_this<Instance> {
   void handle_child_ended(const Message& message, Turn& turn);
   void start_children(Turn& turn);
   void send(const Message& message, Turn& turn);
+  void tell_children(Turn& turn);
   void tell_family(const Record& ended, Turn& turn);
   void handle_ended(const Event::Ended& ended, Turn& turn);
   // Feeds the code, and reports it if it keeps its thread for long.
   void deliver(const LogEntry& entry);
+  [[nodiscard]] bool has_room(Turn& turn);
   void append(LogEntry entry, Turn& turn);
   void append_note(EntryKind kind, std::string name, std::string value, Turn& turn);
   void append_for(const detail::Operation& operation, EntryKind kind, std::uint32_t attempt,
@@ -170,6 +178,10 @@ class Instance : public std::enable_shared_from_this<Instance> {
   void add_timer(const OpKey& key, Instant due, Turn& turn);
   void remove_timer(const OpKey& key, Instant due, Turn& turn);
   void end(FlowState state, std::string result, Turn& turn);
+  void drop_work(Turn& turn);
+  void continue_as_new(const std::string& input, Turn& turn);
+  void begin_next_run();
+  void append_patches(Turn& turn);
   void run_slot(const Event::Slot& slot, Turn& turn);
   void commit(Turn&& turn);
   void committed(Turn& turn, const Outcome& outcome, const std::exception_ptr& error);
@@ -181,7 +193,7 @@ class Instance : public std::enable_shared_from_this<Instance> {
   const std::string id_;
   const Partition partition_;
   const ReignRef reign_;
-  const std::string log_prefix_;
+  std::string log_prefix_;  // The pump's: of the run that the record has.
 
   mutable base::Mutex mutex_;
   std::vector<Event> mailbox_ TENURE_GUARDED_BY(mutex_);
@@ -197,6 +209,7 @@ class Instance : public std::enable_shared_from_this<Instance> {
   Revision record_revision_;
   std::uint32_t next_order_ = 0;
   bool runnable_row_ = false;
+  bool fresh_row_ = false;  // It says that code has not run yet: keys::nothing_ran, after_last.
   bool begun_ = false;
   bool deadline_passed_ = false;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::shared_ptr<Attempt>> running_;

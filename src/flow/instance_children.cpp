@@ -24,6 +24,7 @@ void Instance::start_children(Turn& turn) {
     const auto& child = static_cast<const ChildBase&>(*operation);  // NOLINT: of that kind.
     if (child.started()) continue;                                  // The log says so.
     core_.post([&core = core_, start = ChildStart{.parent = id_,
+                                                  .root = machine_->tree(),
                                                   .key = key,
                                                   .reign = reign_,
                                                   .record = record_revision_,
@@ -72,6 +73,10 @@ void Instance::tell_family(const Record& ended, Turn& turn) {
   if (const std::optional<ParentLink> parent = parse_parent(ended.parent)) {
     send(child_ended(*parent, {.id = id_, .state = ended.state, .value = ended.result}), turn);
   }
+  tell_children(turn);
+}
+
+void Instance::tell_children(Turn& turn) {
   machine_->each_child([&](const detail::ChildState& child) {
     if (const std::optional<Message> message = parent_closed(child, id_)) send(*message, turn);
   });

@@ -62,6 +62,7 @@ void Instance::handle(Event& event, Turn& turn) {
   } else if (auto* recorded = std::get_if<Event::Recorded>(&event.what)) {
     note(recorded->entry);
     deliver(recorded->entry);
+    append_patches(turn);
   }
 }
 
@@ -120,9 +121,10 @@ void Instance::handle_timer(const Event::Timer& event, Turn& turn) {
   remove_timer(timer.key, timer.due, turn);
   if (timer.key == keys::start_timer) {
     if (!begun_) {
+      machine_->set_live(true);
       begin_code();
-      core_.post([&core = core_] { core.read_inbox(); });
     }
+    core_.post([&core = core_] { core.read_inbox(); });  // Signals that waited for the start.
   } else if (timer.key == keys::deadline_timer) {
     if (begun_) {
       deadline_passed_ = true;
@@ -162,12 +164,36 @@ void Instance::handle_ended(const Event::Ended& ended, Turn& turn) {
   }
 }
 
+// False: the log has no room. The workflow ends in this turn, without the entry.
+bool Instance::has_room(Turn& turn) {
+  const std::uint32_t limit = core_.options().history_limit;
+  if (next_order_ >= limit) turn.full = true;
+  if (next_order_ == limit - (limit / 5)) {
+    core_.report(id_, "workflow '" + id_ + "' has " + std::to_string(next_order_) + " of at most " +
+                          std::to_string(limit) +
+                          " entries in its log: let it continue as new before it fails, or raise "
+                          "EngineOptions::history_limit");
+  }
+  return !turn.full;
+}
+
 void Instance::append(LogEntry entry, Turn& turn) {
+  if (!has_room(turn)) return;
   entry.stamp = turn.now;
   if (!turn.first_order) turn.first_order = next_order_;
   turn.txn.writes.push_back(Write::put(keys::log(log_prefix_, next_order_), encode(entry)));
   ++next_order_;
+  if (entry.kind != EntryKind::signal && entry.kind != EntryKind::patch) turn.result = true;
+  if (entry.kind == EntryKind::patch) return;
   deliver(entry);
+  append_patches(turn);
+}
+
+// Marks of the code that has just run.
+void Instance::append_patches(Turn& turn) {
+  for (std::string& name : machine_->take_marks()) {
+    append_note(EntryKind::patch, std::move(name), {}, turn);
+  }
 }
 
 void Instance::deliver(const LogEntry& entry) {
@@ -206,7 +232,8 @@ void Instance::append_for(const Operation& operation, EntryKind kind, std::uint3
 // NOLINTNEXTLINE(readability-function-cognitive-complexity): one list of consequences.
 void Instance::collect(Turn& turn) {
   if (turn.ended) return;
-  while (true) {
+  append_patches(turn);  // Of the code before the first entry.
+  while (!turn.full) {
     const std::vector<OpKey> cancelled = machine_->take_cancelled();
     const std::vector<Operation*> fresh = machine_->take_fresh();
     if (cancelled.empty() && fresh.empty()) break;
@@ -227,10 +254,21 @@ void Instance::collect(Turn& turn) {
       std::erase_if(turn.locks, [&](const auto& asked) { return asked.key == dropped.key; });
     }
   }
+  if (turn.full) {
+    end(FlowState::failed,
+        error("history-limit",
+              "its log has " + std::to_string(next_order_) +
+                  " entries, the limit of EngineOptions::history_limit: let it continue as new")
+            .text(),
+        turn);
+    return;
+  }
   if (const auto& finish = machine_->finish()) {
     using Kind = detail::Finish::Kind;
     if (finish->kind == Kind::returned) {
       end(FlowState::completed, finish->value, turn);
+    } else if (finish->kind == Kind::continued) {
+      continue_as_new(finish->value, turn);
     } else if (finish->kind == Kind::threw) {
       end(FlowState::failed, finish->value, turn);
     } else if (deadline_passed_) {
@@ -245,6 +283,9 @@ void Instance::collect(Turn& turn) {
     const std::string key = keys::runnable(partition_, id_);
     turn.txn.writes.push_back(active ? Write::put(key, "") : Write::remove(key));
     turn.runnable_row = active;
+  } else if (fresh_row_ && !turn.result && !turn.txn.writes.empty()) {
+    turn.txn.writes.push_back(Write::put(keys::runnable(partition_, id_), ""));
+    turn.runnable_row = true;
   }
 }
 
@@ -357,6 +398,23 @@ void Instance::end(FlowState state, std::string result, Turn& turn) {
   record.state = state;
   record.ended = turn.now;
   record.result = std::move(result);
+  drop_work(turn);
+  tell_family(record, turn);
+  if (const auto keep = core_.options().retention; keep.count() > 0) {
+    add_timer(keys::retention_timer, detail::saturating_add(turn.now, keep), turn);
+  }
+  if (record.deadline) remove_timer(keys::deadline_timer, *record.deadline, turn);
+  if (!begun_) remove_timer(keys::start_timer, record.starts, turn);
+  if (runnable_row_) turn.txn.writes.push_back(Write::remove(keys::runnable(partition_, id_)));
+  if (!record.admission.empty()) turn.txn.writes.push_back(Write::remove(record.admission));
+  const std::string key = keys::record(partition_, id_);
+  turn.txn.guards.push_back(Guard::unchanged(key, record_revision_));
+  turn.txn.writes.push_back(Write::put(key, encode(record)));
+  turn.ended = std::move(record);
+}
+
+// The run ends: what it waits for, holds and has asked for.
+void Instance::drop_work(Turn& turn) {
   const auto drop_lock = [&](const OpKey& lock) {
     turn.txn.writes.push_back(Write::remove(keys::anchor(partition_, id_, lock)));
   };
@@ -367,18 +425,9 @@ void Instance::end(FlowState state, std::string result, Turn& turn) {
   for (const OpKey& lock : machine_->held()) drop_lock(lock);
   turn.locks.clear();
   turn.children.clear();
-  tell_family(record, turn);
-  if (record.deadline) remove_timer(keys::deadline_timer, *record.deadline, turn);
-  if (!begun_) remove_timer(keys::start_timer, record.starts, turn);
-  if (runnable_row_) turn.txn.writes.push_back(Write::remove(keys::runnable(partition_, id_)));
-  if (!record.admission.empty()) turn.txn.writes.push_back(Write::remove(record.admission));
-  const std::string key = keys::record(partition_, id_);
-  turn.txn.guards.push_back(Guard::unchanged(key, record_revision_));
-  turn.txn.writes.push_back(Write::put(key, encode(record)));
-  for (const auto& [key_of, attempt] : running_) attempt->stop.request_stop();
   turn.starts.clear();
   turn.slots.clear();
-  turn.ended = std::move(record);
+  for (const auto& [key_of, attempt] : running_) attempt->stop.request_stop();
 }
 
 // --- slots
@@ -388,6 +437,7 @@ void Instance::run_slot(const Event::Slot& slot, Turn& turn) {
   Operation* const operation = machine_->find(slot.key);
   if (operation == nullptr || operation->kind() != OpKind::slot) return;
   auto& call = static_cast<detail::SlotBase&>(*operation);  // NOLINT: of that kind.
+  if (!has_room(turn)) return;
   if (slot.tries >= max_slot_tries) {
     append_for(call, EntryKind::slot_failed, 0,
                error("conflict", "slot '" + call.address().text() + "': gave up after " +
@@ -440,6 +490,8 @@ void Instance::run_slot(const Event::Slot& slot, Turn& turn) {
                                 : Write::remove(call.address().key()));
   turn.first_order = next_order_;
   turn.txn.writes.push_back(Write::put(keys::log(log_prefix_, next_order_), encode(entry)));
+  turn.txn.writes.push_back(
+      Write::put(keys::runnable(partition_, id_), std::string{keys::after_last}));
   turn.recorded = std::move(entry);
   turn.slot = slot;
 }

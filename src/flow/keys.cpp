@@ -56,10 +56,11 @@ std::string runnable(Partition partition, std::string_view id) {
 }
 Range runnables(Partition partition) { return Range::prefix(in_partition('r', partition)); }
 
-std::string log_prefix(Partition partition, std::string_view id) {
+std::string log_prefix(Partition partition, std::string_view id, std::uint32_t run) {
   std::string key = in_partition('l', partition);
-  add(key, id.size(), 2);
+  add(key, run == 0 ? id.size() : id.size() | 0x8000U, 2);
   key += id;
+  if (run > 0) add(key, run, 4);
   return key;
 }
 std::string log(const std::string& prefix, std::uint32_t order) {

@@ -5,6 +5,8 @@
 //   \x11 w partition id                           the workflow's record
 //   \x11 r partition id                           it has work to do: whoever owns it must load it
 //   \x11 l partition length id order              one entry of its log
+//   \x11 l partition length id run order          the same of a later run: the length has its high
+//                                                 bit set
 //   \x11 t partition due length id scope sequence a timer
 //   \x11 i partition stamp                        a message to the partition's owner
 //   \x11 i partition \xff number stamp            the same: one of several in one transaction
@@ -42,7 +44,12 @@ inline constexpr std::size_t max_id = 480;  // An anchor of the space has at mos
 [[nodiscard]] std::string id_of_record(std::string_view key);
 [[nodiscard]] std::string runnable(Partition partition, std::string_view id);
 [[nodiscard]] Range runnables(Partition partition);
-[[nodiscard]] std::string log_prefix(Partition partition, std::string_view id);
+// Values of that key: how much of the code has not run in a turn that was committed.
+inline constexpr std::string_view nothing_ran =
+    "start";  // All of it; the log has what the run before left.
+inline constexpr std::string_view after_last = "last";  // What follows the last entry, a slot's.
+[[nodiscard]] std::string log_prefix(Partition partition, std::string_view id,
+                                     std::uint32_t run = 0);
 [[nodiscard]] std::string log(const std::string& prefix, std::uint32_t order);
 [[nodiscard]] std::uint32_t order_of(std::string_view key) noexcept;
 // Entries from `order` on.
@@ -58,6 +65,12 @@ struct Timer {
 inline constexpr std::uint32_t workflow_scope = 0xffffffffU;
 inline constexpr OpKey start_timer{.scope = workflow_scope, .sequence = 1};
 inline constexpr OpKey deadline_timer{.scope = workflow_scope, .sequence = 2};
+inline constexpr OpKey retention_timer{.scope = workflow_scope, .sequence = 3};
+// The log of an earlier run is removed; the sequence is its number.
+inline constexpr std::uint32_t cleaning_scope = 0xfffffffeU;
+[[nodiscard]] constexpr bool is_cleaning(const OpKey& key) noexcept {
+  return key.scope == cleaning_scope || key == retention_timer;
+}
 [[nodiscard]] std::string timer(const Timer& timer);
 [[nodiscard]] std::optional<Timer> parse_timer(std::string_view key);
 [[nodiscard]] Range timers(Partition partition);

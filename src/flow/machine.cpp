@@ -34,6 +34,7 @@ std::optional<OpKind> family(EntryKind kind) noexcept {
     case EntryKind::child_refused: return OpKind::child;
     case EntryKind::child_done:
     case EntryKind::child_failed:
+    case EntryKind::patch:
     case EntryKind::signal:
     case EntryKind::cancel: break;
   }
@@ -62,6 +63,7 @@ std::string_view text_of(EntryKind kind) noexcept {
     case EntryKind::child_refused: return "child refused";
     case EntryKind::child_done: return "child done";
     case EntryKind::child_failed: return "child failed";
+    case EntryKind::patch: return "patch";
   }
   return "unknown";
 }
@@ -106,6 +108,9 @@ void Operation::await_suspend(std::coroutine_handle<> waiter) {
 }
 
 // --- scopes
+
+Scope::Scope(Machine& machine) noexcept
+    : machine_(&machine), next_sequence_(machine.identity().last.sequence + 1) {}
 
 Scope::Scope(Scope& parent, bool shielded)
     : machine_(parent.machine_),
@@ -258,6 +263,7 @@ std::vector<OpKey> Machine::take_cancelled() {
 // NOLINTNEXTLINE(readability-function-cognitive-complexity): one check after the other.
 void Machine::deliver(const LogEntry& entry) {
   now_ = std::max(now_, entry.stamp);
+  ++entries_;
   if (finish_) mismatch(entry, "the program has already ended");
   if (entry.kind == EntryKind::signal) {
     deliver_signal(entry);
@@ -297,6 +303,31 @@ void Machine::deliver(const LogEntry& entry) {
     }
   }
   run_until_quiet();
+}
+
+bool Machine::patched(const std::string& name) {
+  const auto [at, first] = patches_.try_emplace(name, live_);
+  if (first && live_) marks_.push_back(name);
+  return at->second;
+}
+
+void Machine::add_query(const std::string& name, Answer answer) {
+  if (!queries_.try_emplace(name, std::move(answer)).second) {
+    throw BadRequest("workflow '" + identity_.id + "' has a handler for the query '" + name +
+                     "' already");
+  }
+}
+
+std::string Machine::answer(const std::string& name, std::string_view arguments) const {
+  if (const auto at = queries_.find(name); at != queries_.end()) return at->second(arguments);
+  std::string known;
+  for (const auto& [one, handler] : queries_) known += (known.empty() ? "" : ", ") + one;
+  throw BadRequest("workflow '" + identity_.id + "' has no handler for the query '" + name +
+                   "'; it answers: " + (known.empty() ? "nothing" : known));
+}
+
+OpKey Machine::last() const {
+  return {.scope = last_scope_, .sequence = root_ ? root_->scope().next_sequence_ - 1 : 0};
 }
 
 void Machine::deliver_signal(const LogEntry& entry) {

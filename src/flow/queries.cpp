@@ -53,6 +53,7 @@ FlowInfo info_of(std::string id, const Record& record, Instant now) {
                 .result = {},
                 .error = {},
                 .parent = {},
+                .run = record.run,
                 .problem = {}};
   if (const std::optional<ParentLink> parent = parse_parent(record.parent))
     info.parent = parent->id;
@@ -107,10 +108,10 @@ std::vector<FlowInfo> Queries::list(const FlowFilter& filter) const {
 
 std::vector<HistoryEntry> Queries::history(const std::string& id, std::uint32_t from,
                                            std::size_t limit) const {
-  static_cast<void>(record_of(id));
+  const std::uint32_t run = parsed_record(record_of(id)).run;
   std::vector<HistoryEntry> all;
   const std::vector<Entry> found =
-      read(*store_, keys::log_from(keys::log_prefix(partition_of(id), id), from)
+      read(*store_, keys::log_from(keys::log_prefix(partition_of(id), id, run), from)
                         .first(static_cast<std::uint32_t>(limit)));
   for (const Entry& stored : found) {
     const std::uint32_t order = keys::order_of(stored.key);
@@ -128,6 +129,49 @@ std::vector<HistoryEntry> Queries::history(const std::string& id, std::uint32_t 
                    .value = entry->value});
   }
   return all;
+}
+
+// Pages are read one after another; the entries count up to the first one that is missing. Where
+// the workflow continued as new meanwhile, its record has changed, and all is read again.
+FlowHistory Queries::stored_history(const std::string& id) const {
+  const keys::Partition partition = partition_of(id);
+  while (true) {
+    const Entry found = record_of(id);
+    const Record record = parsed_record(found);
+    FlowHistory history{.id = id,
+                        .type = record.type,
+                        .state = record.state,
+                        .seed = record.seed,
+                        .created = record.created,
+                        .starts = record.starts,
+                        .run = record.run,
+                        .last = record.last,
+                        .carried = record.carried,
+                        .root = record.root,
+                        .input = record.input,
+                        .result = record.result,
+                        .has_begun = true,
+                        .entries = {}};
+    const std::vector<Entry> row = read(*store_, Range::key(keys::runnable(partition, id)));
+    const std::string prefix = keys::log_prefix(partition, id, record.run);
+    std::vector<Entry> page;
+    do {
+      page =
+          read(*store_, keys::log_from(prefix, static_cast<std::uint32_t>(history.entries.size()))
+                            .first(record_page));
+      for (const Entry& stored : page) {
+        std::expected<LogEntry, std::string> entry = decode_entry(stored.value);
+        if (!entry) {
+          throw Error("workflow '" + id + "', entry " + std::to_string(history.entries.size()) +
+                      ": " + entry.error());
+        }
+        history.entries.push_back(*std::move(entry));
+      }
+    } while (page.size() == record_page);
+    history.has_begun = is_terminal(record.state) || history.entries.size() != record.carried ||
+                        row.empty() || row.front().value != keys::nothing_ran;
+    if (record_of(id).changed == found.changed) return history;
+  }
 }
 
 void Queries::send(const std::string& id, Message message, std::string_view message_id,

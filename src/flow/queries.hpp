@@ -16,6 +16,7 @@
 #include "flow/entry.hpp"
 #include "flow/keys.hpp"
 #include "tenure/flow.hpp"
+#include "tenure/flow_history.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::flow {
@@ -32,6 +33,8 @@ class Queries {
   [[nodiscard]] std::vector<FlowInfo> list(const FlowFilter& filter) const;
   [[nodiscard]] std::vector<HistoryEntry> history(const std::string& id, std::uint32_t from,
                                                   std::size_t limit) const;
+  // All of it, as of one moment. Throws NoSuchWorkflow.
+  [[nodiscard]] FlowHistory stored_history(const std::string& id) const;
   // A message with an id that was sent before is dropped. Throws NoSuchWorkflow, WorkflowEnded.
   void send(const std::string& id, Message message, std::string_view message_id,
             Durability durability) const;

@@ -109,6 +109,7 @@ void Core::start(std::string_view type, std::string input, StartOptions options,
   call->started = std::move(started);
   call->extra = std::move(extra);
   record.parent = call->extra.parent;
+  record.root = call->extra.root;
   find_place(*call);
   try_start(call);
 }
@@ -186,7 +187,9 @@ void Core::try_start(const std::shared_ptr<StartCall>& call) {
   if (record.deadline) add_timer(keys::deadline_timer, *record.deadline);
   if (call->reign) {
     txn.guards.insert(txn.guards.end(), call->reign->guards.begin(), call->reign->guards.end());
-    if (!later) txn.writes.push_back(Write::put(keys::runnable(call->partition, call->id), ""));
+    if (!later)
+      txn.writes.push_back(
+          Write::put(keys::runnable(call->partition, call->id), std::string{keys::nothing_ran}));
   }
   add_message(*call, txn);
   const StartExtra& extra = call->extra;

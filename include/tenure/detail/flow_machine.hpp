@@ -72,6 +72,7 @@ enum class EntryKind : std::uint8_t {
   child_refused = 41,
   child_done = 42,
   child_failed = 43,  // It ended without a value.
+  patch = 44,         // The code after the entry before asked for it the first time.
 };
 [[nodiscard]] std::string_view text_of(EntryKind kind) noexcept;
 
@@ -198,7 +199,7 @@ class Operation : public AwaitableTag {
 // What is cancelled together: the workflow, or one branch of all(), race() or shielded().
 class Scope {
  public:
-  explicit Scope(Machine& machine) noexcept : machine_(&machine) {}
+  explicit Scope(Machine& machine) noexcept;
   Scope(Scope& parent, bool shielded);
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
@@ -235,9 +236,9 @@ class Scope {
 
 // How the root coroutine ended.
 struct Finish {
-  enum class Kind : std::uint8_t { returned, threw, cancelled };
+  enum class Kind : std::uint8_t { returned, threw, cancelled, continued };
   Kind kind = Kind::returned;
-  std::string value;  // The result, encoded, or an ErrorInfo's text.
+  std::string value;  // The result, encoded, an ErrorInfo's text, or the next run's arguments.
 };
 
 struct Identity {
@@ -245,12 +246,19 @@ struct Identity {
   std::string type;
   std::uint64_t seed = 0;
   Instant started;
+  // NOLINTBEGIN(readability-redundant-member-init)
+  OpKey last{};        // What earlier runs used: keys of operations are never used again.
+  std::string root{};  // The first of its ancestors; empty: it has none.
+  // NOLINTEND(readability-redundant-member-init)
 };
 
 class Machine {
  public:
   Machine(Identity identity, const ErrorTypes& errors)
-      : identity_(std::move(identity)), errors_(&errors), now_(identity_.started) {}
+      : identity_(std::move(identity)),
+        errors_(&errors),
+        now_(identity_.started),
+        last_scope_(identity_.last.scope) {}
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
   ~Machine() { root_.reset(); }
@@ -304,16 +312,46 @@ class Machine {
   void each_child(F f) const {
     for (const auto& [key, child] : children_) f(child);
   }
+  // Whether the code takes the new way. Live: yes, and a mark is to be stored. In a replay: only
+  // where the log has that mark, which the replay tells before the entry in front of it.
+  [[nodiscard]] bool patched(const std::string& name);
+  void allow_patch(const std::string& name) { patches_[name] = true; }
+  void set_live(bool live) noexcept { live_ = live; }
+  [[nodiscard]] std::vector<std::string> take_marks() { return std::exchange(marks_, {}); }
+  // The highest scope, and the highest sequence of the root.
+  [[nodiscard]] OpKey last() const;
+  // Entries that were delivered.
+  [[nodiscard]] std::uint32_t entries() const noexcept { return entries_; }
+  // Signals that came and were not taken.
+  template <class F>
+  void each_signal(F f) const {
+    for (const auto& [name, values] : signals_) {
+      for (const std::string& value : values) f(name, value);
+    }
+  }
+  // Questions that the code answers. Throws BadRequest for one that has a handler already.
+  using Answer = std::function<std::string(std::string_view arguments)>;
+  void add_query(const std::string& name, Answer answer);
+  void remove_query(const std::string& name) { queries_.erase(name); }
+  // Throws BadRequest for one without a handler, and what the handler throws.
+  [[nodiscard]] std::string answer(const std::string& name, std::string_view arguments) const;
   // What the program waits for, for people.
   [[nodiscard]] std::string waits_for() const;
 
   [[nodiscard]] const Identity& identity() const noexcept { return identity_; }
+  // The workflow that all of its ancestors' and descendants' slots are named after.
+  [[nodiscard]] const std::string& tree() const noexcept {
+    return identity_.root.empty() ? identity_.id : identity_.root;
+  }
   [[nodiscard]] const ErrorTypes& errors() const noexcept { return *errors_; }
   [[nodiscard]] Instant now() const noexcept { return now_; }
 
   // For operations, promises and branches.
   void resume_later(std::coroutine_handle<> handle) { ready_.push_back(handle); }
-  void finished(Finish finish) { finish_ = std::move(finish); }
+  // Only the first time counts: a branch may continue as new while others end.
+  void finished(Finish finish) {
+    if (!finish_) finish_ = std::move(finish);
+  }
   [[nodiscard]] std::optional<std::string> take_signal(const std::string& name);
   void deactivate(Operation& operation) noexcept;
   void add_child(const OpKey& key, ChildState child) { children_[key] = std::move(child); }
@@ -348,6 +386,11 @@ class Machine {
   std::vector<OpKey> held_;
   std::optional<Finish> finish_;
   std::size_t active_ = 0;
+  std::map<std::string, Answer> queries_;
+  std::map<std::string, bool> patches_;
+  std::vector<std::string> marks_;  // Patches that were asked for live.
+  bool live_ = false;
+  std::uint32_t entries_ = 0;
   std::uint32_t last_scope_ = 0;
   std::unique_ptr<Root> root_;  // Last: frames go first.
 };
