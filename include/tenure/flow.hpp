@@ -38,6 +38,7 @@
 
 #include "tenure/context.hpp"
 #include "tenure/flow_error.hpp"
+#include "tenure/schedule.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure {
@@ -294,6 +295,22 @@ class Engine {
   [[nodiscard]] std::vector<HistoryEntry> history(const std::string& id, std::uint32_t from = 0,
                                                   std::size_t limit = 10'000);
 
+  // Starts workflows by itself from now on (schedule.hpp). A program calls this each time it starts:
+  // the same schedule again changes nothing, another one with this id goes on with the new times.
+  template <class... A>
+  void schedule(ScheduleOptions options, std::string_view type, const A&... arguments) {
+    put_schedule(std::move(options), type, encode(arguments...));
+  }
+  // By id. The calls below throw NoSuchSchedule.
+  [[nodiscard]] std::vector<ScheduleInfo> schedules();
+  [[nodiscard]] ScheduleInfo schedule_info(const std::string& id);
+  // Times that pass meanwhile are not caught up with.
+  void pause_schedule(const std::string& id);
+  void resume_schedule(const std::string& id);
+  // As if a time of the schedule was now; paused or not.
+  void trigger_schedule(const std::string& id);
+  void remove_schedule(const std::string& id);  // Its runs go on.
+
   // Goes on with what engines before left unfinished. Returns when all of it is loaded; how many.
   std::size_t recover_all();
   // Takes no more work, and returns when running steps have ended and their results are stored.
@@ -324,6 +341,7 @@ class Engine {
   void begin_then(std::string_view type, std::string input, StartOptions options, Started started);
   void send_signal(const std::string& id, std::string_view name, std::string value,
                    std::string_view message_id);
+  void put_schedule(ScheduleOptions options, std::string_view type, std::string input);
 
   std::shared_ptr<flow::Core> core_;
 };

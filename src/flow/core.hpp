@@ -23,10 +23,27 @@
 #include "flow/instance.hpp"
 #include "flow/partitions.hpp"
 #include "flow/queries.hpp"
+#include "flow/schedules.hpp"
 #include "flow/timers.hpp"
+#include "flow/triggers.hpp"
 #include "tenure/flow.hpp"
 
 namespace tenure::flow {
+
+// What a start has in its transaction beside itself. When the row is not as it was, or the reign is
+// over, the start is refused with Superseded.
+struct StartPart {
+  std::string row_key;
+  Revision row_revision;
+  Partition partition = 0;  // Of the row, and the reign in which it was read.
+  ReignRef reign;
+  std::vector<Write> writes;
+  std::string trigger;  // Told of the workflow's end; empty: nobody.
+};
+class Superseded : public Error {
+ public:
+  using Error::Error;
+};
 
 class Core : public std::enable_shared_from_this<Core> {
  public:
@@ -40,6 +57,11 @@ class Core : public std::enable_shared_from_this<Core> {
   [[nodiscard]] detail::ErrorTypes& errors() noexcept { return errors_; }
   void start(std::string_view type, std::string input, StartOptions options,
              Engine::Started started);
+  void start(std::string_view type, std::string input, StartOptions options,
+             std::optional<StartPart> part, Engine::Started started);
+  // Throws BadRequest where a workflow of this type cannot be started with this input.
+  const detail::Definition& check_start(std::string_view type, const std::string& input) const;
+  [[nodiscard]] Schedules schedules();
   void send(const std::string& id, Message message, std::string_view message_id);
   [[nodiscard]] FlowInfo info(const std::string& id);
   void when_ended(const std::string& id, std::function<void(const FlowInfo&)> done);
@@ -52,7 +74,15 @@ class Core : public std::enable_shared_from_this<Core> {
   // When the next timer is due, as far as it is known.
   [[nodiscard]] std::optional<Instant> next_timer();
 
-  // --- for instances
+  // --- for instances and triggers
+  void begin();
+  [[nodiscard]] Partition partition_of(std::string_view id) const {
+    return keys::partition_of(id, partitions_->count());
+  }
+  [[nodiscard]] ReignRef reign_of(Partition partition) const {
+    return partitions_->owner(partition);
+  }
+  [[nodiscard]] Write ended_message(const std::string& trigger, const std::string& id) const;
   [[nodiscard]] Store& store() noexcept { return *store_; }
   [[nodiscard]] const EngineOptions& options() const noexcept { return options_; }
   [[nodiscard]] const detail::Definition* definition(std::string_view type) const;
@@ -87,17 +117,14 @@ class Core : public std::enable_shared_from_this<Core> {
   // Nothing: the engine has ended.
   [[nodiscard]] std::optional<Locker> locker(const std::string& id, const OpKey& key,
                                              const Owner& owner) const;
-  void begin();
   [[nodiscard]] Queries queries();
   void taken(Partition partition);
   void lost(Partition partition);
-  [[nodiscard]] Partition partition_of(std::string_view id) const {
-    return keys::partition_of(id, partitions_->count());
-  }
   [[nodiscard]] std::shared_ptr<Instance> instance(const std::string& id, Partition partition,
                                                    const ReignRef& reign);
   void try_start(const std::shared_ptr<StartCall>& call);
   void judge_start(const std::shared_ptr<StartCall>& call, const Outcome& outcome);
+  [[nodiscard]] bool is_superseded(const StartPart& part, const std::vector<Entry>& row) const;
   void find_place(StartCall& call);
   void give_back_place(StartCall& call);
   void look_for_end(const std::string& id);
@@ -118,6 +145,7 @@ class Core : public std::enable_shared_from_this<Core> {
   std::map<std::string, detail::Definition, std::less<>> definitions_;
   detail::ErrorTypes errors_;
   Admission admission_;
+  Triggers triggers_{*this};
 
   std::atomic<bool> stopping_{false};
   std::atomic<std::size_t> busy_{0};  // Jobs and commits that are under way.

@@ -82,7 +82,11 @@ void Core::fire() {
     again = !wanted.empty() && read_timers(wanted);
   }
   for (const std::string& key : due) {
-    if (const std::optional<keys::Timer> timer = keys::parse_timer(key)) {
+    const std::optional<keys::Timer> timer = keys::parse_timer(key);
+    if (!timer) continue;
+    if (timer->key == keys::trigger_timer) {
+      triggers_.due(timer->id);
+    } else {
       offer(timer->id, {Event::Timer{*timer}});
     }
   }
@@ -162,6 +166,10 @@ void Core::read_inbox() {
       std::uint64_t& handled = handling_[entry.key];
       if (handled == reign->number) continue;
       handled = reign->number;
+    }
+    if (message->kind >= Message::Kind::trigger_changed) {
+      triggers_.told(*message, entry.key);
+      continue;
     }
     const std::string id = message->workflow;
     offer(id, {Event::Told{.message = *std::move(message), .key = entry.key}});

@@ -18,6 +18,11 @@ Queries Core::queries() {
   return {*store_, partitions_->count()};
 }
 
+Schedules Core::schedules() {
+  begin();
+  return {*store_, partitions_->count(), options_.durability};
+}
+
 void Core::send(const std::string& id, Message message, std::string_view message_id) {
   queries().send(id, std::move(message), message_id, options_.durability);
 }

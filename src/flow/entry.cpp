@@ -89,6 +89,14 @@ bool is_entry_kind(std::uint8_t kind) noexcept {
          kind <= static_cast<std::uint8_t>(EntryKind::lock_released);
 }
 
+bool is_message_kind(std::uint8_t kind) noexcept {
+  using enum Message::Kind;
+  return (kind >= static_cast<std::uint8_t>(start) &&
+          kind <= static_cast<std::uint8_t>(terminate)) ||
+         (kind >= static_cast<std::uint8_t>(trigger_changed) &&
+          kind <= static_cast<std::uint8_t>(run_ended));
+}
+
 std::string other_format(std::string_view what, std::uint8_t found) {
   return std::string{what} + " has format " + std::to_string(found) +
          ", and this program knows format 1: use the version that wrote it, or a newer one";
@@ -173,6 +181,11 @@ std::string encode(const Record& record) {
   }
   writer.text(record.input);
   writer.text(record.result);
+  // What later versions added: each with a letter of its own, and only where there is something.
+  if (!record.trigger.empty()) {
+    writer.byte('t');
+    writer.text(record.trigger);
+  }
   return writer.take();
 }
 
@@ -199,6 +212,11 @@ std::expected<Record, std::string> decode_record(std::string_view bytes) {
   }
   record.input = reader.text();
   record.result = reader.text();
+  while (reader.ok() && !reader.done()) {
+    if (reader.byte() != 't' || !record.trigger.empty()) reader.fail();
+    record.trigger = reader.text();
+    if (record.trigger.empty()) reader.fail();
+  }
   if (!reader.done() || state > static_cast<std::uint8_t>(FlowState::timed_out)) {
     return std::unexpected("the record is cut off or damaged");
   }
@@ -228,7 +246,7 @@ std::expected<Message, std::string> decode_message(std::string_view bytes) {
   message.name = reader.text();
   message.value = reader.rest();
   if (!reader.ok()) return std::unexpected("the message is cut off or damaged");
-  if (kind < 1 || kind > static_cast<std::uint8_t>(Message::Kind::terminate)) {
+  if (!is_message_kind(kind)) {
     return std::unexpected("the message has the unknown kind " + std::to_string(kind) +
                            ": a newer version wrote it");
   }

@@ -48,8 +48,9 @@ struct Record {
   std::string admission;  // The key of its place; empty: none.
   std::string parent;     // Reserved for children; empty: none.
   std::map<std::string, std::string> tags;
-  std::string input;   // JSON array of the arguments.
-  std::string result;  // Of a completed one the value, else an ErrorInfo's text.
+  std::string input;      // JSON array of the arguments.
+  std::string result;     // Of a completed one the value, else an ErrorInfo's text.
+  std::string trigger{};  // The trigger's row that its end is told to; empty: none.
   friend bool operator==(const Record&, const Record&) = default;
 };
 [[nodiscard]] std::string encode(const Record& record);
@@ -57,9 +58,16 @@ struct Record {
 
 // What a process tells the owner of a workflow.
 struct Message {
-  enum class Kind : std::uint8_t { start = 1, signal = 2, cancel = 3, terminate = 4 };
+  enum class Kind : std::uint8_t {
+    start = 1,
+    signal = 2,
+    cancel = 3,
+    terminate = 4,
+    trigger_changed = 16,  // To a trigger: look at the row.
+    run_ended = 17,        // To a trigger: the workflow `name` has ended.
+  };
   Kind kind = Kind::signal;
-  std::string workflow;
+  std::string workflow;  // Or the row of a trigger.
   std::string name;
   std::string value;
   friend bool operator==(const Message&, const Message&) = default;

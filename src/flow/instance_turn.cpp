@@ -81,6 +81,9 @@ void Instance::handle_told(const Event::Told& told, Turn& turn) {
       return;
     case Message::Kind::terminate:
       end(FlowState::cancelled, error("terminated", message.value).text(), turn);
+      return;
+    case Message::Kind::trigger_changed:
+    case Message::Kind::run_ended: return;  // The engine does not give these to a workflow.
   }
 }
 
@@ -334,6 +337,7 @@ void Instance::end(FlowState state, std::string result, Turn& turn) {
   if (!begun_) remove_timer(keys::start_timer, record.starts, turn);
   if (runnable_row_) turn.txn.writes.push_back(Write::remove(keys::runnable(partition_, id_)));
   if (!record.admission.empty()) turn.txn.writes.push_back(Write::remove(record.admission));
+  if (!record.trigger.empty()) turn.txn.writes.push_back(core_.ended_message(record.trigger, id_));
   const std::string key = keys::record(partition_, id_);
   turn.txn.guards.push_back(Guard::unchanged(key, record_revision_));
   turn.txn.writes.push_back(Write::put(key, encode(record)));

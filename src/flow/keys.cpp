@@ -115,6 +115,14 @@ std::string message(Partition partition, std::string_view id, std::string_view m
   return key;
 }
 
+std::string trigger_inbox(Partition partition, char tag) {
+  return in_partition('i', partition) + '\xff' + tag;
+}
+std::string trigger(Partition partition, std::string_view row) {
+  return in_partition('s', partition).append(row);
+}
+Range triggers(Partition partition) { return Range::prefix(in_partition('s', partition)); }
+
 std::string anchor(Partition partition, std::string_view id, const OpKey& lock) {
   std::string key = in_partition('h', partition);
   key += id;

@@ -11,6 +11,7 @@
 //   \x11 k idempotency key                        the id of the workflow that it started
 //   \x11 a type partition key place               a place of the concurrency limit, taken
 //   \x11 h partition id scope sequence            the anchor of a lock
+//   \x11 s partition row                          a trigger: what starts workflows by itself
 //
 // Numbers are big endian: two bytes for a partition and a length, four for order, scope, sequence
 // and place, eight for a time. Names have their length in front where something follows them.
@@ -57,6 +58,8 @@ struct Timer {
 inline constexpr std::uint32_t workflow_scope = 0xffffffffU;
 inline constexpr OpKey start_timer{.scope = workflow_scope, .sequence = 1};
 inline constexpr OpKey deadline_timer{.scope = workflow_scope, .sequence = 2};
+// Timers of triggers; their id is the trigger's row.
+inline constexpr OpKey trigger_timer{.scope = 0xfffffffeU, .sequence = 1};
 [[nodiscard]] std::string timer(const Timer& timer);
 [[nodiscard]] std::optional<Timer> parse_timer(std::string_view key);
 [[nodiscard]] Range timers(Partition partition);
@@ -66,6 +69,11 @@ inline constexpr OpKey deadline_timer{.scope = workflow_scope, .sequence = 2};
 [[nodiscard]] Partition partition_of_inbox(std::string_view key) noexcept;
 [[nodiscard]] std::string message(Partition partition, std::string_view id,
                                   std::string_view message);
+// Where messages to triggers are appended, so that one transaction can tell a trigger and a workflow
+// of the same partition. `tag` tells apart what one transaction sends.
+[[nodiscard]] std::string trigger_inbox(Partition partition, char tag);
+[[nodiscard]] std::string trigger(Partition partition, std::string_view row);
+[[nodiscard]] Range triggers(Partition partition);
 [[nodiscard]] std::string anchor(Partition partition, std::string_view id, const OpKey& lock);
 [[nodiscard]] std::string idempotency(std::string_view key);
 [[nodiscard]] std::string places(std::string_view type, std::string_view partition_key);

@@ -16,6 +16,7 @@ struct Core::StartCall {
   std::string places;  // Empty: no limit.
   std::uint32_t place = 0;
   ReignRef reign;
+  std::optional<StartPart> part;
   std::uint32_t tries = 0;
   Engine::Started started;
 };
@@ -57,23 +58,33 @@ void check_options(const StartOptions& options) {
 
 }  // namespace
 
-void Core::start(std::string_view type, std::string input, StartOptions options,
-                 Engine::Started started) {
-  begin();
-  if (stopping()) throw Closed("the engine is being drained: it starts nothing");
-  check_options(options);
-  auto call = std::make_shared<StartCall>();
-  call->definition = definition(type);
-  if (call->definition == nullptr) {
+const detail::Definition& Core::check_start(std::string_view type, const std::string& input) const {
+  const detail::Definition* const found = definition(type);
+  if (found == nullptr) {
     throw BadRequest("there is no workflow type '" + std::string{type} +
                      "': define it before starting one");
   }
   try {
-    call->definition->check(input);
+    found->check(input);
   } catch (const std::exception& error) {
     throw BadRequest("workflow '" + std::string{type} + "' cannot be started with " + input + ": " +
                      error.what());
   }
+  return *found;
+}
+
+void Core::start(std::string_view type, std::string input, StartOptions options,
+                 Engine::Started started) {
+  start(type, std::move(input), std::move(options), std::nullopt, std::move(started));
+}
+
+void Core::start(std::string_view type, std::string input, StartOptions options,
+                 std::optional<StartPart> part, Engine::Started started) {
+  begin();
+  if (stopping()) throw Closed("the engine is being drained: it starts nothing");
+  check_options(options);
+  auto call = std::make_shared<StartCall>();
+  call->definition = &check_start(type, input);
   if (!options.idempotency_key.empty()) {
     // Before a place is looked for: the first run may have the last one.
     if (const std::optional<Entry> first = read(keys::idempotency(options.idempotency_key))) {
@@ -98,6 +109,8 @@ void Core::start(std::string_view type, std::string input, StartOptions options,
   }
   record.input = std::move(input);
   call->started = std::move(started);
+  if (part) record.trigger = part->trigger;
+  call->part = std::move(part);
   find_place(*call);
   try_start(call);
 }
@@ -166,6 +179,13 @@ void Core::try_start(const std::shared_ptr<StartCall>& call) {
         encode(
             Message{.kind = Message::Kind::start, .workflow = call->id, .name = {}, .value = {}})));
   }
+  if (call->part) {
+    const StartPart& part = *call->part;
+    txn.guards.push_back(Guard::unchanged(part.row_key, part.row_revision));
+    txn.guards.insert(txn.guards.end(), part.reign->guards.begin(), part.reign->guards.end());
+    txn.writes.insert(txn.writes.end(), part.writes.begin(), part.writes.end());
+    txn.reads.push_back(Range::key(part.row_key));
+  }
   begin_commit();
   store_->apply_then(std::move(txn), [self = shared_from_this(), call](
                                          const Outcome& outcome, const std::exception_ptr& error) {
@@ -177,6 +197,11 @@ void Core::try_start(const std::shared_ptr<StartCall>& call) {
     }
     self->end_commit();
   });
+}
+
+bool Core::is_superseded(const StartPart& part, const std::vector<Entry>& row) const {
+  return row.empty() || row.front().changed != part.row_revision ||
+         !owns(part.partition, part.reign);
 }
 
 void Core::judge_start(const std::shared_ptr<StartCall>& call, const Outcome& outcome) {
@@ -215,6 +240,8 @@ void Core::judge_start(const std::shared_ptr<StartCall>& call, const Outcome& ou
   } else if (!outcome.reads[0].empty()) {
     refuse(std::make_exception_ptr(
         AlreadyStarted("there is already a workflow '" + call->id + "': use another id")));
+  } else if (call->part && is_superseded(*call->part, outcome.reads.back())) {
+    refuse(std::make_exception_ptr(Superseded("the trigger has changed meanwhile")));
   } else if (++call->tries >= max_tries) {
     refuse(std::make_exception_ptr(
         StoreError("workflow '" + call->id + "' was not started: gave up after " +
