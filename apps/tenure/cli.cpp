@@ -200,10 +200,11 @@ void define_flow(Definitions& in) {
   CLI::App* const app = command(in, "flow", "List the workflows of a store, and send to them");
   app->add_option("ACTION", in.raw.action,
                   "ls; show: state, locks and timeline of one; history: its log; signal: send it a "
-                  "value; cancel: let it clean up and end; terminate: end it without its code")
+                  "value; cancel: let it clean up and end; terminate: end it without its code; "
+                  "schedules: list what starts workflows by itself, or pause, resume or trigger one")
       ->required();
-  app->add_option("ID", in.raw.id, "The workflow, as ls prints it")->check(refuse_nothing);
-  app->add_option("NAME", in.raw.name, "signal: the signal's name; terminate: the reason")
+  app->add_option("ID", in.raw.id, "The workflow, as ls prints it; schedules: pause, resume or trigger")->check(refuse_nothing);
+  app->add_option("NAME", in.raw.name, "signal: the signal's name; terminate: the reason; schedules: the schedule")
       ->check(refuse_nothing);
   app->add_option("VALUE", in.raw.content, "signal: JSON, or a text (default: null)");
   value(app, "--type", in.raw.type, "TYPE", "ls: only workflows of this type");

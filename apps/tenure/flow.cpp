@@ -16,6 +16,7 @@
 #include "base/duration.hpp"
 #include "exit_status.hpp"
 #include "flow/queries.hpp"
+#include "flow_schedules.hpp"
 #include "snapshot.hpp"
 #include "space_choice.hpp"
 #include "tenure/detail/saturating.hpp"
@@ -335,6 +336,7 @@ int flow(const FlowCommand& options, const Terminal& terminal) {
       case show: return cli::show(options, terminal);
       case history: return cli::history(options, terminal);
       case signal: return cli::signal(options);
+      case schedules: return flow_schedules(options, terminal);
       case cancel:
         return send(options,
                     {.kind = Message::Kind::cancel, .workflow = {}, .name = {}, .value = {}});
