@@ -255,12 +255,14 @@ FlowCommand::Action flow_action_of(const std::string& text) {
 }
 
 FlowState flow_state_of(const std::string& text) {
-  for (const FlowState state : {FlowState::scheduled, FlowState::running, FlowState::completed,
-                                FlowState::failed, FlowState::cancelled, FlowState::timed_out}) {
+  for (const FlowState state :
+       {FlowState::queued, FlowState::scheduled, FlowState::running, FlowState::completed,
+        FlowState::failed, FlowState::cancelled, FlowState::timed_out}) {
     if (text == text_of(state)) return state;
   }
   throw UsageError(fmt::format(
-      "--state must be scheduled, running, completed, failed, cancelled or timed-out, not '{}'",
+      "--state must be queued, scheduled, running, completed, failed, cancelled or timed-out, not "
+      "'{}'",
       printable(text)));
 }
 

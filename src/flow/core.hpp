@@ -23,6 +23,7 @@
 #include "flow/instance.hpp"
 #include "flow/partitions.hpp"
 #include "flow/queries.hpp"
+#include "flow/queues.hpp"
 #include "flow/schedules.hpp"
 #include "flow/timers.hpp"
 #include "flow/triggers.hpp"
@@ -82,6 +83,13 @@ class Core : public std::enable_shared_from_this<Core> {
   [[nodiscard]] ReignRef reign_of(Partition partition) const {
     return partitions_->owner(partition);
   }
+  // Adds to an end's transaction what happens to its place.
+  [[nodiscard]] Queues::Handover give_back(const std::string& place, Txn& txn) {
+    return queues_.give_back(*store_, partitions_->count(), place, txn);
+  }
+  void gave_back(const Queues::Handover& handover, bool committed);
+  // The seat of a queued workflow is free.
+  void left_queue(const std::string& seat);
   [[nodiscard]] Write ended_message(const std::string& trigger, const std::string& id) const;
   [[nodiscard]] Store& store() noexcept { return *store_; }
   [[nodiscard]] const EngineOptions& options() const noexcept { return options_; }
@@ -126,6 +134,11 @@ class Core : public std::enable_shared_from_this<Core> {
   void judge_start(const std::shared_ptr<StartCall>& call, const Outcome& outcome);
   [[nodiscard]] bool is_superseded(const StartPart& part, const std::vector<Entry>& row) const;
   void find_place(StartCall& call);
+  [[nodiscard]] bool reserve_number(StartCall& call, const std::string& numbered,
+                                    std::uint32_t max);
+  void find_rate(StartCall& call);
+  void add_limits(const StartCall& call, Txn& txn) const;
+  void look_again(StartCall& call, const Outcome& outcome);
   void give_back_place(StartCall& call);
   void look_for_end(const std::string& id);
   void tell_end(const std::string& id, const Record& record);
@@ -145,6 +158,7 @@ class Core : public std::enable_shared_from_this<Core> {
   std::map<std::string, detail::Definition, std::less<>> definitions_;
   detail::ErrorTypes errors_;
   Admission admission_;
+  Queues queues_;
   Triggers triggers_{*this};
 
   std::atomic<bool> stopping_{false};

@@ -113,6 +113,15 @@ void Core::ended(const std::string& id, const Record& record) {
   tell_end(id, record);
 }
 
+void Core::gave_back(const Queues::Handover& handover, bool committed) {
+  queues_.done(handover, committed);
+  if (committed && !handover.seat.empty()) left_queue(handover.seat);
+}
+
+void Core::left_queue(const std::string& seat) {
+  admission_.free(seat.substr(0, seat.size() - 4), keys::place_of(seat));
+}
+
 std::vector<FlowInfo> Core::list(const FlowFilter& filter) { return queries().list(filter); }
 
 std::vector<HistoryEntry> Core::history(const std::string& id, std::uint32_t from,

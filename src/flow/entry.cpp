@@ -182,10 +182,13 @@ std::string encode(const Record& record) {
   writer.text(record.input);
   writer.text(record.result);
   // What later versions added: each with a letter of its own, and only where there is something.
-  if (!record.trigger.empty()) {
-    writer.byte('t');
-    writer.text(record.trigger);
-  }
+  const auto add = [&writer](char letter, const std::string& text) {
+    if (text.empty()) return;
+    writer.byte(static_cast<std::uint8_t>(letter));
+    writer.text(text);
+  };
+  add('s', record.seat);
+  add('t', record.trigger);
   return writer.take();
 }
 
@@ -213,11 +216,21 @@ std::expected<Record, std::string> decode_record(std::string_view bytes) {
   record.input = reader.text();
   record.result = reader.text();
   while (reader.ok() && !reader.done()) {
-    if (reader.byte() != 't' || !record.trigger.empty()) reader.fail();
-    record.trigger = reader.text();
-    if (record.trigger.empty()) reader.fail();
+    const std::uint8_t letter = reader.byte();
+    std::string* const field = letter == 's'   ? &record.seat
+                               : letter == 't' ? &record.trigger
+                                               : nullptr;
+    if (field == nullptr || !field->empty()) {
+      reader.fail();
+      break;
+    }
+    *field = reader.text();
+    if (field->empty()) reader.fail();
   }
-  if (!reader.done() || state > static_cast<std::uint8_t>(FlowState::timed_out)) {
+  // A queued one knows its seat: type, key and number are in it.
+  if (state == static_cast<std::uint8_t>(FlowState::queued) && record.seat.size() < 10)
+    reader.fail();
+  if (!reader.done() || state > static_cast<std::uint8_t>(FlowState::queued)) {
     return std::unexpected("the record is cut off or damaged");
   }
   record.state = static_cast<FlowState>(state);

@@ -50,6 +50,7 @@ struct Record {
   std::map<std::string, std::string> tags;
   std::string input;      // JSON array of the arguments.
   std::string result;     // Of a completed one the value, else an ErrorInfo's text.
+  std::string seat{};     // Of a queued one: the key of its seat.
   std::string trigger{};  // The trigger's row that its end is told to; empty: none.
   friend bool operator==(const Record&, const Record&) = default;
 };

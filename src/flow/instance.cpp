@@ -18,6 +18,11 @@ namespace {
 constexpr std::uint32_t log_page = 1000;  // Entries of a log that are read at once.
 constexpr std::size_t turn_events = 64;
 
+bool is_start(const Event& event) {
+  const auto* told = std::get_if<Event::Told>(&event.what);
+  return told != nullptr && told->message.kind == Message::Kind::start;
+}
+
 }  // namespace
 
 Instance::Instance(Core& core, std::string id, Partition partition, ReignRef reign)
@@ -178,6 +183,13 @@ void Instance::retry(std::vector<Event> events) {
 
 // NOLINTNEXTLINE(misc-no-recursion): go() leaves `here` false, so it posts.
 bool Instance::turn(std::vector<Event>& events) {
+  const bool was_queued = record_ && record_->state == FlowState::queued;
+  if (was_queued && std::ranges::any_of(events, is_start)) {  // It may have its place.
+    record_.reset();
+    machine_.reset();
+    // Signals stay in the inbox until it runs.
+    core_.post([&core = core_] { core.read_inbox(); });
+  }
   if (!record_ || !machine_) {
     if (!load(events)) return false;
   }
@@ -225,7 +237,7 @@ void Instance::begin_machine() {
       core_.errors());
   deadline_passed_ = false;
   begun_ = false;
-  if (core_.store().now() < record_->starts) return;
+  if (core_.store().now() < record_->starts || record_->state == FlowState::queued) return;
   begin_code();
 }
 
@@ -321,23 +333,47 @@ void Instance::clear_away(std::vector<Event>& events) {
 // --- commits
 
 void Instance::commit(Turn&& turn) {
-  Txn txn = std::move(turn.txn);
-  turn.txn = {};
+  Txn& txn = turn.txn;
   txn.guards.insert(txn.guards.end(), reign_->guards.begin(), reign_->guards.end());
   if (turn.first_order) {
     txn.guards.push_back(Guard::absent(keys::log(log_prefix_, *turn.first_order)));
   }
   txn.durability = core_.options().durability;
+  if (turn.ended && !turn.ended->admission.empty()) turn.without_place = txn;
   {
     const base::Mutex::Scoped lock{mutex_};
     committing_ = true;
     pumping_ = false;
   }
+  apply(std::make_shared<Turn>(std::move(turn)));
+}
+
+void Instance::apply(const std::shared_ptr<Turn>& turn) {
+  Txn txn = std::move(turn->txn);
+  turn->txn = {};
+  if (turn->without_place) {
+    txn = *turn->without_place;
+    try {
+      // NOLINTNEXTLINE(bugprone-unchecked-optional-access): an end that has a place.
+      turn->handover = core_.give_back(turn->ended->admission, txn);
+    } catch (const StoreError&) {
+      retry(std::move(turn->events));
+      return;
+    }
+  }
   core_.begin_commit();
   core_.store().apply_then(
-      std::move(txn), [self = shared_from_this(), shared = std::make_shared<Turn>(std::move(turn))](
-                          const Outcome& outcome, const std::exception_ptr& error) {
-        self->committed(*shared, outcome, error);
+      std::move(txn),
+      [self = shared_from_this(), turn](const Outcome& outcome, const std::exception_ptr& error) {
+        const bool done = !error && outcome.committed;
+        if (turn->without_place) self->core_.gave_back(turn->handover, done);
+        if (done && turn->ended && !turn->handover.removes) turn->ended->admission.clear();
+        if (turn->without_place && !done && !error && ++turn->tries < max_end_tries &&
+            !self->core_.stopping() && self->core_.owns(self->partition_, self->reign_)) {
+          self->core_.post([self, turn] { self->apply(turn); });  // Another one was first in line.
+        } else {
+          self->committed(*turn, outcome, error);
+        }
         self->core_.end_commit();
       });
 }
@@ -398,6 +434,7 @@ void Instance::after(Turn& turn) {
       mailbox_.insert(mailbox_.begin(), Event{Event::Recorded{*std::move(turn.recorded)}});
     }
   }
+  if (!turn.left_seat.empty()) core_.left_queue(turn.left_seat);
   if (turn.ended) {
     core_.ended(id_, *turn.ended);
     go();

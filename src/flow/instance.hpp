@@ -31,6 +31,7 @@
 #include "flow/entry.hpp"
 #include "flow/keys.hpp"
 #include "flow/partitions.hpp"
+#include "flow/queues.hpp"
 #include "tenure/context.hpp"
 #include "tenure/detail/flow_machine.hpp"
 
@@ -125,7 +126,13 @@ class Instance : public std::enable_shared_from_this<Instance> {
     std::optional<Event::Slot> slot;
     std::optional<bool> runnable_row;
     std::optional<Record> ended;
+    // Of an end with a place: its transaction without what happens to the place.
+    std::optional<Txn> without_place;
+    Queues::Handover handover;
+    std::string left_seat;  // Of the queue.
+    std::uint32_t tries = 0;
   };
+  static constexpr std::uint32_t max_end_tries = 100;
   static constexpr std::uint32_t max_slot_tries = 100;
 
   void pump();
@@ -156,6 +163,7 @@ class Instance : public std::enable_shared_from_this<Instance> {
   void end(FlowState state, std::string result, Turn& turn);
   void run_slot(const Event::Slot& slot, Turn& turn);
   void commit(Turn&& turn);
+  void apply(const std::shared_ptr<Turn>& turn);
   void committed(Turn& turn, const Outcome& outcome, const std::exception_ptr& error);
   void after(Turn& turn);
   void set_problem(std::string text);

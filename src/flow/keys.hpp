@@ -10,6 +10,10 @@
 //   \x11 m partition length id message            a message id that was used
 //   \x11 k idempotency key                        the id of the workflow that it started
 //   \x11 a type partition key place               a place of the concurrency limit, taken
+//   \x11 q type partition key                     starts queue for these places
+//   \x11 e type partition key stamp               an entry of that queue
+//   \x11 f type partition key seat                a seat of that queue, taken
+//   \x11 u type partition key [slot]              a limit on starts per time
 //   \x11 h partition id scope sequence            the anchor of a lock
 //   \x11 s partition row                          a trigger: what starts workflows by itself
 //
@@ -79,5 +83,11 @@ inline constexpr OpKey trigger_timer{.scope = 0xfffffffeU, .sequence = 1};
 [[nodiscard]] std::string places(std::string_view type, std::string_view partition_key);
 [[nodiscard]] std::string place(const std::string& places, std::uint32_t number);
 [[nodiscard]] std::uint32_t place_of(std::string_view key) noexcept;
+// Of the queue for these places.
+[[nodiscard]] std::string queue_state(const std::string& places);
+[[nodiscard]] std::string queue(const std::string& places);
+[[nodiscard]] std::string seats(const std::string& places);
+[[nodiscard]] std::string places_of_seat(const std::string& seat);
+[[nodiscard]] std::string rate(std::string_view type, std::string_view partition_key);
 
 }  // namespace tenure::flow::keys

@@ -1,25 +1,10 @@
 // The start of a workflow: its record, its place and its idempotency key in one transaction.
-#include <set>
-
 #include "base/duration.hpp"
-#include "flow/core.hpp"
+#include "flow/start_call.hpp"
 #include "tenure/detail/saturating.hpp"
 #include "tenure/uuid.hpp"
 
 namespace tenure::flow {
-
-struct Core::StartCall {
-  const detail::Definition* definition = nullptr;
-  std::string id;
-  Partition partition = 0;
-  Record record;
-  std::string places;  // Empty: no limit.
-  std::uint32_t place = 0;
-  ReignRef reign;
-  std::optional<StartPart> part;
-  std::uint32_t tries = 0;
-  Engine::Started started;
-};
 
 namespace {
 
@@ -102,46 +87,25 @@ void Core::start(std::string_view type, std::string input, StartOptions options,
   record.deadline = options.deadline;
   record.idempotency_key = std::move(options.idempotency_key);
   record.tags = std::move(options.tags);
+  const auto key_of = [&input](const auto& key) { return key ? key(input) : std::string{}; };
   if (call->definition->max > 0) {
-    const std::string key = call->definition->key ? call->definition->key(input) : std::string{};
+    const std::string key = key_of(call->definition->key);
     check_size("concurrency key", key);
     call->places = keys::places(type, key);
   }
+  if (call->definition->rate_max > 0) {
+    const std::string key = key_of(call->definition->rate_key);
+    check_size("rate key", key);
+    call->rate = keys::rate(type, key);
+  }
+  call->wanted = record.starts;
   record.input = std::move(input);
   call->started = std::move(started);
   if (part) record.trigger = part->trigger;
   call->part = std::move(part);
+  find_rate(*call);
   find_place(*call);
   try_start(call);
-}
-
-// Reads the places when nothing is known of them, or all seem taken. Throws ConcurrencyLimit.
-void Core::find_place(StartCall& call) {
-  if (call.places.empty()) return;
-  const std::uint32_t max = call.definition->max;
-  for (const bool known : {admission_.knows(call.places), false}) {
-    if (!known) {
-      Txn txn;
-      txn.reads.push_back(Range::prefix(call.places));
-      std::set<std::uint32_t> taken;
-      const Outcome outcome = store_->apply(txn);
-      for (const Entry& entry : outcome.reads.front()) {
-        taken.insert(keys::place_of(entry.key));
-      }
-      admission_.refresh(call.places, taken);
-    }
-    if (const std::optional<std::uint32_t> place = admission_.reserve(call.places, max)) {
-      call.place = *place;
-      call.record.admission = keys::place(call.places, *place);
-      return;
-    }
-  }
-  const std::string key = call.definition->key ? call.definition->key(call.record.input) : "";
-  throw ConcurrencyLimit(call.record.type, key, max);
-}
-
-void Core::give_back_place(StartCall& call) {
-  if (!call.places.empty()) admission_.free(call.places, call.place);
 }
 
 void Core::try_start(const std::shared_ptr<StartCall>& call) {
@@ -158,11 +122,8 @@ void Core::try_start(const std::shared_ptr<StartCall>& call) {
     txn.guards.push_back(Guard::absent(keys::idempotency(record.idempotency_key)));
     txn.writes.push_back(Write::put(keys::idempotency(record.idempotency_key), call->id));
   }
-  if (!call->places.empty()) {
-    txn.guards.push_back(Guard::absent(record.admission));
-    txn.writes.push_back(Write::put(record.admission, call->id));
-    txn.reads.push_back(Range::key(record.admission));
-  }
+  add_limits(*call, txn);
+  const bool queued = record.state == FlowState::queued;
   const bool later = record.starts > record.created;
   const auto add_timer = [&](const OpKey& key, Instant due) {
     txn.writes.push_back(Write::put(
@@ -172,8 +133,10 @@ void Core::try_start(const std::shared_ptr<StartCall>& call) {
   if (record.deadline) add_timer(keys::deadline_timer, *record.deadline);
   if (call->reign) {
     txn.guards.insert(txn.guards.end(), call->reign->guards.begin(), call->reign->guards.end());
-    if (!later) txn.writes.push_back(Write::put(keys::runnable(call->partition, call->id), ""));
-  } else {
+    if (!later && !queued) {
+      txn.writes.push_back(Write::put(keys::runnable(call->partition, call->id), ""));
+    }
+  } else if (!queued || later || record.deadline) {
     txn.writes.push_back(Write::append(
         keys::inbox(call->partition),
         encode(
@@ -207,7 +170,9 @@ bool Core::is_superseded(const StartPart& part, const std::vector<Entry>& row) c
 void Core::judge_start(const std::shared_ptr<StartCall>& call, const Outcome& outcome) {
   const Record& record = call->record;
   if (outcome.committed) {
-    if (!call->places.empty()) admission_.committed(call->places, call->place);
+    if (!call->numbered.empty()) admission_.committed(call->numbered, call->number);
+    const bool queued = record.state == FlowState::queued;
+    if (queued) queues_.saw(call->places, true);
     const auto timer = [&](const OpKey& key, Instant due) {
       add_timer(
           keys::timer({.partition = call->partition, .due = due, .id = call->id, .key = key}));
@@ -215,7 +180,7 @@ void Core::judge_start(const std::shared_ptr<StartCall>& call, const Outcome& ou
     const bool later = record.starts > record.created;
     if (call->reign && later) timer(keys::start_timer, record.starts);
     if (call->reign && record.deadline) timer(keys::deadline_timer, *record.deadline);
-    if (call->reign && !later) {
+    if (call->reign && !later && !queued) {
       {
         // Unless a message was quicker, and made it read the record.
         const base::Mutex::Scoped lock{mutex_};
@@ -247,16 +212,15 @@ void Core::judge_start(const std::shared_ptr<StartCall>& call, const Outcome& ou
         StoreError("workflow '" + call->id + "' was not started: gave up after " +
                    std::to_string(max_tries) + " conflicting writes; try again later")));
   } else {
-    // The place was taken meanwhile, or the partition is another engine's by now.
-    const bool place_taken = !call->places.empty() && !outcome.reads[2].empty();
-    post([this, call, place_taken] {
+    // A place, a seat or the rate was taken meanwhile, or the partition is another engine's by now.
+    look_again(*call, outcome);
+    post([this, call] {
       try {
-        if (place_taken) {
-          admission_.taken(call->places, call->place);
-          find_place(*call);
-        }
+        if (call->numbered.empty()) find_place(*call);
+        find_rate(*call);
         try_start(call);
       } catch (...) {
+        give_back_place(*call);
         call->started(std::nullopt, std::current_exception());
       }
     });
