@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/flow_schedules.hpp"
 #include "bench/program.hpp"
 #include "bench/ratio.hpp"
 #include "tenure/flow.hpp"
@@ -248,6 +249,9 @@ constexpr Question questions[] = {
     {"flow-replay", "the cost of an entry when a workflow is replayed", ask_replay},
     {"flow-sleepers", "100,000 workflows that sleep", ask_sleepers},
     {"flow-admission", "starts and ends under a concurrency limit", ask_admission},
+    {"flow-idle-schedules", "10,000 schedules that are not due", ask_idle_schedules},
+    {"flow-firing", "a firing of a schedule beside a start", ask_firing},
+    {"flow-queue", "100,000 starts that wait for one place", ask_queue},
 };
 
 }  // namespace

@@ -6,8 +6,8 @@
 
 namespace tenure::cli {
 
-// Lists the schedules of a store with their next times, or pauses, resumes or triggers one. The exit
-// status; throws Error.
+// Lists the schedules of a store with their next times, or pauses, resumes or triggers one. Returns
+// the exit status; throws Error.
 int flow_schedules(const FlowCommand& options, const Terminal& terminal);
 
 }  // namespace tenure::cli

@@ -1,4 +1,4 @@
-#!/ usr / bin / env python3
+#!/usr/bin/env python3
 """tenure flow: workflows that another process runs, seen and told from outside.
 
     flow_test.py CASE PROGRAM
@@ -35,8 +35,8 @@ def _json(space, *arguments):
 
 
 def _states(space, *arguments):
-    return {one["id"]: one["state"] for one in _json(space, "ls", *arguments)["workflows"]
-}
+    return {one["id"]: one["state"] for one in _json(space, "ls", *arguments)["workflows"]}
+
 
 def _shown(space, workflow, text):
     """The output of show, once it contains `text`."""

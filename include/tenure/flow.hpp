@@ -318,8 +318,8 @@ class Engine {
   [[nodiscard]] std::vector<HistoryEntry> history(const std::string& id, std::uint32_t from = 0,
                                                   std::size_t limit = 10'000);
 
-  // Starts workflows by itself from now on (schedule.hpp). A program calls this each time it starts:
-  // the same schedule again changes nothing, another one with this id goes on with the new times.
+  // Starts workflows by itself from now on (schedule.hpp). A program calls this each time it
+  // starts: the same schedule again changes nothing, another one with this id replaces the times.
   template <class... A>
   void schedule(ScheduleOptions options, std::string_view type, const A&... arguments) {
     put_schedule(std::move(options), type, encode(arguments...));

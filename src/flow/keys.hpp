@@ -73,8 +73,8 @@ inline constexpr OpKey trigger_timer{.scope = 0xfffffffeU, .sequence = 1};
 [[nodiscard]] Partition partition_of_inbox(std::string_view key) noexcept;
 [[nodiscard]] std::string message(Partition partition, std::string_view id,
                                   std::string_view message);
-// Where messages to triggers are appended, so that one transaction can tell a trigger and a workflow
-// of the same partition. `tag` tells apart what one transaction sends.
+// Where messages to triggers are appended, so that one transaction can tell a trigger and a
+// workflow of the same partition. `tag` tells apart what one transaction sends.
 [[nodiscard]] std::string trigger_inbox(Partition partition, char tag);
 [[nodiscard]] std::string trigger(Partition partition, std::string_view row);
 [[nodiscard]] Range triggers(Partition partition);

@@ -1,18 +1,18 @@
 // queues.hpp: starts that wait for a place of a concurrency limit, in the order in which they came.
 //
-//   state row | means                                      | a start            | an end
-//   ----------+--------------------------------------------+--------------------+-------------------
-//   absent    | open: nobody waits                         | takes a free place | frees its place
-//   present   | queueing: all places are taken             | joins the queue    | gives its place to
-//             |                                            |                    | the first in line
+//   state row | means                          | a start            | an end
+//   ----------+--------------------------------+--------------------+-------------------
+//   absent    | open: nobody waits             | takes a free place | frees its place
+//   present   | queueing: all places are taken | joins the queue    | gives its place to
+//             |                                |                    | the first in line
 //
-// A start that finds no place puts the row, guarded on the presence of every place; an end that finds
-// nobody in line removes it, guarded on an empty queue. So a free place and a queue never stay beside
-// each other, and nothing that happens between two flips writes the row.
+// A start that finds no place puts the row, guarded on the presence of every place; an end that
+// finds nobody in line removes it, guarded on an empty queue. So a free place and a queue never
+// stay beside each other, and nothing that happens between two flips writes the row.
 //
-// A queued workflow is a record, an entry of the queue and a seat: a numbered key, as places are, of
-// which there are as many as the queue may be long. The entry's key ends with the revision of the
-// record. Admitting the first in line costs the same however many wait.
+// A queued workflow is a record, an entry of the queue and a seat: a numbered key, as places are,
+// of which there are as many as the queue may be long. The entry's key ends with the revision of
+// the record. Admitting the first in line costs the same however many wait.
 //
 // Thread safety: all calls.
 #pragma once

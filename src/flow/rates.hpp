@@ -1,8 +1,8 @@
 // rates.hpp: so many starts per time.
 //
 // A limit of N is a ring of N times in the store, and a counter. The k-th start writes its time to
-// slot k mod N, and starts no sooner than one period after the time that was there: so no period has
-// more than N starts. A start that has to wait gets a later time; nothing queues, and nothing polls.
+// slot k mod N, and starts no sooner than one period after the time that was there: so no period
+// has more than N starts. A start that has to wait gets a later time; nothing queues or polls.
 //
 // Thread safety: pure functions of the store.
 #pragma once

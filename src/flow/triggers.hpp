@@ -1,10 +1,10 @@
 // triggers.hpp: what starts workflows by itself: schedules.
 //
 // A trigger is a row of the store in the partition that its name hashes to, with at most one timer.
-// The owner of the partition acts when the timer is due, when somebody has changed the row, and when
-// a run that the trigger started has ended (the run's last transaction says so). One transaction
-// then advances the row, moves the timer, removes the messages and starts at most one workflow,
-// guarded on the row and on the reign: so each time is acted on exactly once, whatever crashes.
+// The owner of the partition acts when the timer is due, when somebody has changed the row, and
+// when a run that the trigger started has ended (the run's last transaction says so). One turn
+// advances the row, moves the timer, removes the messages and starts at most one workflow, all in
+// one transaction, guarded on the row and the reign: so each time is acted on exactly once.
 //
 //   row name | what it is
 //   ---------+----------------------------
