@@ -66,9 +66,16 @@ class Cron {
     [[nodiscard]] std::optional<unsigned> first(unsigned from) const noexcept;
   };
   struct Limits;
+  [[nodiscard]] static unsigned value_of(std::string_view word, std::string_view text,
+                                         const Limits& limits);
+  [[nodiscard]] static std::uint64_t parse_part(std::string_view part, std::string_view text,
+                                                const Limits& limits);
   [[nodiscard]] static Field parse(std::string_view text, const Limits& limits);
   void check_dates() const;
   [[nodiscard]] bool matches_day(std::chrono::local_days day) const noexcept;
+  // The first match of a day, at `from` at the soonest.
+  [[nodiscard]] std::optional<std::chrono::seconds> first_of_day(
+      std::chrono::seconds from) const noexcept;
   // The first match with from <= match < to.
   [[nodiscard]] std::optional<Local> first_in(Local from, Local to) const;
 

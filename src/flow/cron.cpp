@@ -106,51 +106,59 @@ std::optional<unsigned> Cron::Field::first(unsigned from) const noexcept {
   return static_cast<unsigned>(std::countr_zero(left));
 }
 
+unsigned Cron::value_of(std::string_view word, std::string_view text, const Limits& limits) {
+  for (std::size_t i = 0; i < limits.names.size(); ++i) {
+    if (limits.names[i] == word) return limits.low + static_cast<unsigned>(i);
+  }
+  const std::optional<unsigned> value = number(word);
+  if (!value || *value < limits.low || *value > limits.high) {
+    bad(limits.name, text,
+        "'" + std::string{word} + "' is not a value; use " + std::to_string(limits.low) + " to " +
+            std::to_string(limits.high) + (limits.names.empty() ? "" : " or a name's 3 letters"));
+  }
+  return *value;
+}
+
+// One part of a list: `*`, `a`, `a-b`, each with or without a step.
+std::uint64_t Cron::parse_part(std::string_view part, std::string_view text, const Limits& limits) {
+  const std::vector<std::string_view> stepped = split(part, '/');
+  unsigned step = 1;
+  if (stepped.size() > 2) bad(limits.name, text, "it has more than one step in a part");
+  if (stepped.size() == 2) {
+    const std::optional<unsigned> given = number(stepped[1]);
+    if (!given || *given == 0 || *given > limits.high) {
+      bad(limits.name, text, "a step is a number from 1 to " + std::to_string(limits.high));
+    }
+    step = *given;
+  }
+  unsigned low = limits.low;
+  unsigned high = limits.high;
+  if (stepped[0] != "*" && stepped[0] != "?") {
+    const std::vector<std::string_view> ends = split(stepped[0], '-');
+    if (ends.size() > 2) bad(limits.name, text, "a range has two ends");
+    low = value_of(ends[0], text, limits);
+    if (ends.size() == 2) {
+      high = value_of(ends[1], text, limits);
+    } else if (stepped.size() == 1) {
+      high = low;
+    }
+    if (high < low) bad(limits.name, text, "a range begins with the smaller value");
+  }
+  std::uint64_t bits = 0;
+  for (unsigned value = low; value <= high; value += step) bits |= std::uint64_t{1} << value;
+  return bits;
+}
+
 Cron::Field Cron::parse(std::string_view text, const Limits& limits) {
-  const auto value_of = [&](std::string_view word) -> unsigned {
-    for (std::size_t i = 0; i < limits.names.size(); ++i) {
-      if (limits.names[i] == word) return limits.low + static_cast<unsigned>(i);
-    }
-    const std::optional<unsigned> value = number(word);
-    if (!value || *value < limits.low || *value > limits.high) {
-      bad(limits.name, text,
-          "'" + std::string{word} + "' is not a value; use " + std::to_string(limits.low) + " to " +
-              std::to_string(limits.high) + (limits.names.empty() ? "" : " or a name's 3 letters"));
-    }
-    return *value;
-  };
   Field field;
   field.any = text.starts_with('*') || text == "?";
   for (const std::string_view part : split(text, ',')) {
-    const std::vector<std::string_view> stepped = split(part, '/');
-    unsigned step = 1;
-    if (stepped.size() > 2) bad(limits.name, text, "it has more than one step in a part");
-    if (stepped.size() == 2) {
-      const std::optional<unsigned> given = number(stepped[1]);
-      if (!given || *given == 0 || *given > limits.high) {
-        bad(limits.name, text, "a step is a number from 1 to " + std::to_string(limits.high));
-      }
-      step = *given;
-    }
-    unsigned low = limits.low;
-    unsigned high = limits.high;
-    if (stepped[0] != "*" && stepped[0] != "?") {
-      const std::vector<std::string_view> ends = split(stepped[0], '-');
-      if (ends.size() > 2) bad(limits.name, text, "a range has two ends");
-      low = value_of(ends[0]);
-      if (ends.size() == 2) {
-        high = value_of(ends[1]);
-      } else if (stepped.size() == 1) {
-        high = low;
-      }
-      if (high < low) bad(limits.name, text, "a range begins with the smaller value");
-    }
-    for (unsigned value = low; value <= high; value += step)
-      field.bits |= std::uint64_t{1} << value;
+    field.bits |= parse_part(part, text, limits);
   }
   return field;
 }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): a zone is no expression, and is refused.
 Cron::Cron(std::string_view expression, std::string_view zone, MissingTime missing,
            RepeatedTime repeated)
     : expression_(expression),
@@ -200,26 +208,30 @@ bool Cron::matches_day(local_days day) const noexcept {
   return day_.any || weekday_.any ? by_day && by_week : by_day || by_week;
 }
 
+std::optional<seconds> Cron::first_of_day(seconds from) const noexcept {
+  const std::chrono::hh_mm_ss time{from};
+  const auto hour = static_cast<unsigned>(time.hours().count());
+  for (auto h = hour_.first(hour); h; h = hour_.first(*h + 1)) {
+    const bool first_hour = *h == hour;
+    const auto minute = first_hour ? static_cast<unsigned>(time.minutes().count()) : 0U;
+    for (auto m = minute_.first(minute); m; m = minute_.first(*m + 1)) {
+      const bool now = first_hour && *m == minute;
+      const auto second = now ? static_cast<unsigned>(time.seconds().count()) : 0U;
+      if (const auto s = second_.first(second)) return hours{*h} + minutes{*m} + seconds{*s};
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<Cron::Local> Cron::first_in(Local from, Local to) const {
   const local_days last = std::chrono::floor<days>(to);
   for (local_days day = std::chrono::floor<days>(from); day <= last; day += days{1}) {
     if (!matches_day(day)) continue;
     const Local begin = std::max(from, Local{day});
-    if (begin >= to) return std::nullopt;
-    const std::chrono::hh_mm_ss time{begin - Local{day}};
-    auto hour = static_cast<unsigned>(time.hours().count());
-    auto minute = static_cast<unsigned>(time.minutes().count());
-    auto second = static_cast<unsigned>(time.seconds().count());
-    for (auto h = hour_.first(hour); h; h = hour_.first(*h + 1), minute = second = 0) {
-      if (*h > hour) minute = second = 0;
-      for (auto m = minute_.first(minute); m; m = minute_.first(*m + 1), second = 0) {
-        if (*m > minute) second = 0;
-        if (const auto s = second_.first(second)) {
-          const Local found = Local{day} + hours{*h} + minutes{*m} + seconds{*s};
-          if (found >= to) return std::nullopt;
-          return found;
-        }
-      }
+    if (const std::optional<seconds> time = first_of_day(begin - Local{day})) {
+      const Local found = Local{day} + *time;
+      if (found >= to) return std::nullopt;
+      return found;
     }
   }
   return std::nullopt;

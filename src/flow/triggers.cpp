@@ -48,6 +48,14 @@ TriggerStep schedule_step(const std::string& value, const std::vector<std::strin
   return out;
 }
 
+// Or there is such a workflow already.
+bool is_limit(const Error& refusal) {
+  return dynamic_cast<const ConcurrencyLimit*>(&refusal) != nullptr ||
+         dynamic_cast<const QueueFull*>(&refusal) != nullptr ||
+         dynamic_cast<const RateLimit*>(&refusal) != nullptr ||
+         dynamic_cast<const AlreadyStarted*>(&refusal) != nullptr;
+}
+
 }  // namespace
 
 Write Core::ended_message(const std::string& trigger, const std::string& id) const {
@@ -180,10 +188,8 @@ void Triggers::start(const std::shared_ptr<Turn>& turn) {
     } catch (const StoreError&) {
       repeat(*turn, true);
     } catch (const Error& refusal) {
-      // A limit, or there is such a workflow already. Anything else would be so next time, too.
-      const bool limit = dynamic_cast<const ConcurrencyLimit*>(&refusal) != nullptr ||
-                         dynamic_cast<const AlreadyStarted*>(&refusal) != nullptr;
-      if (!limit) {
+      // Anything but a limit would be the same next time.
+      if (!is_limit(refusal)) {
         if (!core_.stopping())
           core_.report(turn->row.substr(1),
                        "schedule '" + turn->row.substr(1) + "': " + refusal.what());
