@@ -1,6 +1,5 @@
-# Read by find_package(tenure). Threads, SQLite, libpq and libgit2 (which is linked by its name) are
-# all the library needs; who includes
-# the Asio header brings Boost's headers along.
+# Read by find_package(tenure). The library needs threads, SQLite, libpq, and libgit2 and date-tz,
+# which are linked by their names; who includes the Asio header brings Boost's headers along.
 #
 # tenure_MODULES_DIR is where modules (etcd) are, whether or not any was installed. Every program
 # that links tenure::store gets it as a RUNPATH, and finds its modules there (docs/install.md).

@@ -15,6 +15,7 @@ packages=(
   libtomlplusplus-dev libcurl4-openssl-dev        # manifests of pipelines, their HTTP checks,
   libyaml-cpp-dev                                 # pnpm's workspaces
   git libgit2-dev                                 # transactions on a git repository
+  libhowardhinnant-date-dev tzdata                # time zones of schedules
 )
 module=(
   libgrpc++-dev libprotobuf-dev                   # the store in an etcd cluster

@@ -202,15 +202,19 @@ void define_flow(Definitions& in) {
          "ACTION", in.raw.action,
          "ls; show: state, locks and timeline of one; history: its log; export: all that a "
          "program needs to replay it, as one JSON document; signal: send it a value; cancel: let "
-         "it clean up and end; terminate: end it without its code")
+         "it clean up and end; terminate: end it without its code; schedules: list what starts "
+         "workflows by itself, or pause, resume or trigger one")
       ->required();
-  app->add_option("ID", in.raw.id, "The workflow, as ls prints it")->check(refuse_nothing);
-  app->add_option("NAME", in.raw.name, "signal: the signal's name; terminate: the reason")
+  app->add_option("ID", in.raw.id,
+                  "The workflow, as ls prints it; schedules: pause, resume or trigger")
+      ->check(refuse_nothing);
+  app->add_option("NAME", in.raw.name,
+                  "signal: the signal's name; terminate: the reason; schedules: the schedule")
       ->check(refuse_nothing);
   app->add_option("VALUE", in.raw.content, "signal: JSON, or a text (default: null)");
   value(app, "--type", in.raw.type, "TYPE", "ls: only workflows of this type");
   value(app, "--state", in.raw.state, "STATE",
-        "ls: only scheduled, running, completed, failed, cancelled or timed-out ones");
+        "ls: only queued, scheduled, running, completed, failed, cancelled or timed-out ones");
   app->add_option("--tag", in.raw.tags, "ls: only those with this tag; several: all of them")
       ->type_name("NAME=VALUE")
       ->check(refuse_nothing);

@@ -16,6 +16,7 @@
 #include "base/duration.hpp"
 #include "exit_status.hpp"
 #include "flow/queries.hpp"
+#include "flow_schedules.hpp"
 #include "snapshot.hpp"
 #include "space_choice.hpp"
 #include "tenure/detail/saturating.hpp"
@@ -59,10 +60,18 @@ Style style_of(FlowState state) {
     case FlowState::failed:
     case FlowState::timed_out: return Style::red;
     case FlowState::cancelled: return Style::yellow;
+    case FlowState::queued:
     case FlowState::scheduled: return Style::dim;
     case FlowState::running: return Style::plain;
   }
   return Style::plain;
+}
+
+// "queued 3": three are before it.
+std::string state_text(const FlowInfo& info) {
+  std::string text{text_of(info.state)};
+  if (info.position) text += " " + std::to_string(*info.position);
+  return text;
 }
 
 // What a program stored: JSON as JSON, anything else as text.
@@ -78,6 +87,7 @@ Json json_of(const FlowInfo& info) {
            {"state", text_of(info.state)},
            {"created", time_text(info.created)},
            {"starts", time_text(info.starts)}};
+  if (info.position) out["position"] = *info.position;
   if (info.deadline) out["deadline"] = time_text(*info.deadline);
   if (info.ended) out["ended"] = time_text(*info.ended);
   out["tags"] = Json::object();
@@ -138,7 +148,7 @@ void print_table(const std::vector<FlowInfo>& all, Instant now, const Terminal& 
   std::vector<Row> rows;
   rows.reserve(all.size());
   for (const FlowInfo& info : all) {
-    rows.push_back({printable(info.id), printable(info.type), std::string{text_of(info.state)},
+    rows.push_back({printable(info.id), printable(info.type), state_text(info),
                     base::age_text(detail::saturating_sub(now, info.created)), tags_text(info)});
   }
   std::array<std::size_t, 5> widest{};
@@ -272,7 +282,7 @@ int show(const FlowCommand& options, const Terminal& terminal) {
   }
   const Instant now = in.store->now();
   fmt::print("{} {}\n", terminal.paint(Style::bold, printable(info.id)),
-             terminal.paint(style_of(info.state), text_of(info.state)));
+             terminal.paint(style_of(info.state), state_text(info)));
   line(terminal, "type", printable(info.type));
   line(terminal, "parent", printable(info.parent));
   if (info.run > 0) line(terminal, "run", fmt::format("{}, continued as new", info.run + 1));
@@ -346,6 +356,7 @@ int flow(const FlowCommand& options, const Terminal& terminal) {
       case history: return cli::history(options, terminal);
       case export_: return export_history(options);
       case signal: return cli::signal(options);
+      case schedules: return flow_schedules(options, terminal);
       case cancel:
         return send(options,
                     {.kind = Message::Kind::cancel, .workflow = {}, .name = {}, .value = {}});

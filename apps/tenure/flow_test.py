@@ -49,6 +49,41 @@ def _shown(space, workflow, text):
     return wait_for(f"{text!r} in show {workflow}", shown)
 
 
+
+def flow_lists_and_changes_schedules(space):
+    worker = _Worker(space)
+
+    def yearly():
+        found = [one for one in _json(space, "schedules")["schedules"] if "due" in one]
+        return found[0] if found else None
+    first = wait_for("the schedule and its time", yearly)
+    assert (first["id"], first["type"], first["overlap"]) == ("yearly", "order", "skip"), first
+    assert first["next"][0] == first["due"] and len(first["next"]) == 5, first
+    assert first["due"].endswith("-12-31T23:00:00.000Z"), first  # Midnight in Berlin.
+
+    assert space.do("flow", "schedules", "pause", "yearly") == (0, "", "")
+    status, out, _ = space.do("flow", "schedules")
+    assert status == 0 and out.splitlines()[0].split() == [
+        "ID", "TYPE", "TIMES", "NEXT", "LAST", "COUNT"], out
+    assert "paused" in out and "0 0 1 1 * Europe/Berlin" in out and "never" in out, out
+    assert _json(space, "schedules", "resume", "yearly")["paused"] is False
+
+    assert space.do("flow", "schedules", "trigger", "yearly") == (0, "", "")
+
+    def run():
+        found = _json(space, "ls", "--tag", "schedule=yearly")["workflows"]
+        return found[0] if found and found[0]["state"] == "failed" else None
+    failed = wait_for("the run that was triggered", run)
+    assert failed["id"].startswith("yearly@"), failed
+    assert worker.ask("wait " + failed["id"]).endswith("there is no such item")
+
+    status, _, error = space.do("flow", "schedules", "pause", "daily")
+    assert (status, error) == (1, "tenure: there is no schedule 'daily'; "
+                               "'tenure flow schedules' lists them\n"), (status, error)
+    status, _, error = space.do("flow", "schedules", "stop", "daily")
+    assert status == 2 and "pause, resume or trigger" in error, (status, error)
+
+
 def flow_lists_and_shows(space):
     worker = _Worker(space)
     worker.tell("start first lamp")

@@ -39,6 +39,8 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   tenure::Engine engine{tenure::store(argv[1])};
   engine.define("order", order);
+  tenure::ScheduleOptions yearly{.id = "yearly", .cron = "0 0 1 1 *", .zone = "Europe/Berlin"};
+  engine.schedule(yearly, "order", "nothing");
   engine.recover_all();
   std::string line;
   while (std::getline(std::cin, line)) {

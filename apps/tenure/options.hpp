@@ -103,11 +103,20 @@ struct PipelineCommand {
 };
 
 struct FlowCommand {
-  enum class Action : std::uint8_t { ls, show, history, export_, signal, cancel, terminate };
+  enum class Action : std::uint8_t {
+    ls,
+    show,
+    history,
+    export_,
+    signal,
+    cancel,
+    terminate,
+    schedules
+  };
   Action action = Action::ls;
   std::string space;
-  std::string id;     // Of all actions but ls.
-  std::string name;   // Of a signal.
+  std::string id;     // Of all actions but ls; of a schedule.
+  std::string name;   // Of a signal; what to do with the schedule, empty: list all.
   std::string value;  // Of a signal; why it is terminated.
   std::string message_id;
   FlowFilter filter;

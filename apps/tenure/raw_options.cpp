@@ -249,18 +249,21 @@ FlowCommand::Action flow_action_of(const std::string& text) {
   if (text == "signal") return signal;
   if (text == "cancel") return cancel;
   if (text == "terminate") return terminate;
-  throw UsageError(
-      fmt::format("ACTION must be ls, show, history, export, signal, cancel or terminate, not '{}'",
-                  printable(text)));
+  if (text == "schedules") return schedules;
+  throw UsageError(fmt::format(
+      "ACTION must be ls, show, history, export, signal, cancel, terminate or schedules, not '{}'",
+      printable(text)));
 }
 
 FlowState flow_state_of(const std::string& text) {
-  for (const FlowState state : {FlowState::scheduled, FlowState::running, FlowState::completed,
-                                FlowState::failed, FlowState::cancelled, FlowState::timed_out}) {
+  for (const FlowState state :
+       {FlowState::queued, FlowState::scheduled, FlowState::running, FlowState::completed,
+        FlowState::failed, FlowState::cancelled, FlowState::timed_out}) {
     if (text == text_of(state)) return state;
   }
   throw UsageError(fmt::format(
-      "--state must be scheduled, running, completed, failed, cancelled or timed-out, not '{}'",
+      "--state must be queued, scheduled, running, completed, failed, cancelled or timed-out, not "
+      "'{}'",
       printable(text)));
 }
 
@@ -280,12 +283,31 @@ FlowFilter flow_filter(const Raw& raw) {
   return out;
 }
 
+// schedules, schedules pause ID
+void read_schedules(const Raw& raw, FlowCommand& out) {
+  out.name = raw.id;
+  out.id = raw.name;
+  if (!out.name.empty() && out.name != "pause" && out.name != "resume" && out.name != "trigger") {
+    throw UsageError(fmt::format(
+        "schedules lists all of them; pause, resume or trigger one: 'schedules pause ID', not '{}'",
+        printable(out.name)));
+  }
+  if (!out.name.empty() && out.id.empty()) {
+    throw UsageError(fmt::format("no ID given: which schedule is meant by '{}'?", out.name));
+  }
+  if (!raw.content.empty()) throw UsageError(fmt::format("{} takes one ID", out.name));
+}
+
 FlowCommand flow_options(const Raw& raw) {
   using enum FlowCommand::Action;
   FlowCommand out;
   out.action = flow_action_of(raw.action);
   out.space = raw.space;
   out.json = raw.json;
+  if (out.action == schedules) {
+    read_schedules(raw, out);
+    return out;
+  }
   if (out.action == ls) {
     if (!raw.id.empty()) {
       throw UsageError("ls takes no ID; use show, or filter with --type, --state and --tag");

@@ -47,6 +47,15 @@ int main(int argc, char** argv) {
       Question{.name = "flow_handoff",
                .text = "from the release by a workflow to the grant in one of another process",
                .ask = &on_disk<ask_handoff>},
+      Question{.name = "flow_idle_schedules",
+               .text = "10,000 schedules that are not due",
+               .ask = &on_disk<ask_idle_schedules>},
+      Question{.name = "flow_firing",
+               .text = "a firing of a schedule beside a start",
+               .ask = &on_disk<ask_firing>},
+      Question{.name = "flow_queue",
+               .text = "100,000 starts that wait for one place",
+               .ask = &on_disk<ask_queue>},
   };
   return stored::supervised([&] { return run_program(argc, argv, questions); });
 }

@@ -12,5 +12,8 @@ void ask_long_history(Report& report);
 void ask_sleepers(Report& report);
 void ask_admission(Report& report);
 void ask_handoff(Report& report);
+void ask_idle_schedules(Report& report);
+void ask_firing(Report& report);
+void ask_queue(Report& report);
 
 }  // namespace tenure::bench::flow

@@ -8,6 +8,7 @@
 //
 //   state       | leads to                                            | by
 //   ------------+-----------------------------------------------------+-------------------------
+//   queued      | running or scheduled; cancelled, timed-out          | a place; cancel, deadline
 //   scheduled   | running; cancelled                                  | its time; cancel
 //   running     | completed, failed                                   | its coroutine ends
 //               | cancelled, timed-out                                | cancel, terminate, deadline
@@ -40,6 +41,7 @@
 #include "tenure/flow_error.hpp"
 #include "tenure/flow_history.hpp"
 #include "tenure/flow_message.hpp"
+#include "tenure/schedule.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure {
@@ -91,10 +93,25 @@ template <class... A>
 struct Concurrency {
   std::uint32_t max = 0;  // 0: no limit.
   std::function<std::string(const A&...)> key = nullptr;
+  // So many starts may wait for a place, first come, first served; 0: a start that finds none
+  // throws ConcurrencyLimit. When all wait, a start throws QueueFull.
+  std::uint32_t queue = 0;
+};
+// A limit on starts per time. It counts when a start is accepted, not when a queued one gets in.
+template <class... A>
+struct Rate {
+  std::uint32_t max = 0;           // 0: no limit.
+  std::chrono::nanoseconds per{};  // No period as long as this has more than `max` starts.
+  std::function<std::string(const A&...)> key = nullptr;
+  // A start may be put off by up to this; else it throws RateLimit.
+  std::chrono::nanoseconds wait{};
 };
 template <class... A>
 struct FlowOptions {
-  Concurrency<A...> concurrency{};  // NOLINT(readability-redundant-member-init)
+  // NOLINTBEGIN(readability-redundant-member-init)
+  Concurrency<A...> concurrency{};
+  Rate<A...> rate{};
+  // NOLINTEND(readability-redundant-member-init)
 };
 
 struct StartOptions {
@@ -118,12 +135,13 @@ struct FlowInfo {
   std::optional<Instant> deadline;
   std::optional<Instant> ended;
   std::map<std::string, std::string> tags;
-  std::string input;      // JSON array of the arguments.
-  std::string result;     // Of a completed one.
-  ErrorInfo error;        // Of one that ended otherwise.
-  std::string parent;     // The workflow that started it; empty: none.
-  std::uint32_t run = 0;  // How often it has continued as new.
-  std::string problem;    // Why this engine cannot go on with it; empty: it can.
+  std::string input;                      // JSON array of the arguments.
+  std::string result;                     // Of a completed one.
+  ErrorInfo error;                        // Of one that ended otherwise.
+  std::string parent;                     // The workflow that started it; empty: none.
+  std::uint32_t run = 0;                  // How often it has continued as new.
+  std::string problem;                    // Why this engine cannot go on with it; empty: it can.
+  std::optional<std::size_t> position{};  // Of a queued one; 0: it is next.
 };
 
 struct FlowFilter {
@@ -159,6 +177,11 @@ namespace detail {
 struct Definition {
   std::string type;
   std::uint32_t max = 0;
+  std::uint32_t queue = 0;
+  std::uint32_t rate_max = 0;
+  std::chrono::nanoseconds rate_per{};
+  std::chrono::nanoseconds rate_wait{};
+  std::function<std::string(std::string_view input)> rate_key;  // Null: none.
   std::function<std::unique_ptr<Machine::Root>(Machine&, std::string_view input)> make;
   std::function<void(std::string_view input)> check;
   std::function<std::string(std::string_view input)> key;  // Null: none.
@@ -244,11 +267,12 @@ class Engine {
     definition.check = [](std::string_view input) {
       static_cast<void>(detail::decode_arguments<A...>(input));
     };
-    if (options.concurrency.key) {
-      definition.key = [key = std::move(options.concurrency.key)](std::string_view input) {
-        return std::apply(key, detail::decode_arguments<A...>(input));
-      };
-    }
+    definition.queue = options.concurrency.queue;
+    definition.rate_max = options.rate.max;
+    definition.rate_per = options.rate.per;
+    definition.rate_wait = options.rate.wait;
+    definition.key = key_of<A...>(std::move(options.concurrency.key));
+    definition.rate_key = key_of<A...>(std::move(options.rate.key));
     add(std::move(definition));
   }
   template <class F>
@@ -332,6 +356,22 @@ class Engine {
   // Whether the definitions of this engine do what the history has. Touches no store.
   [[nodiscard]] ReplayReport replay(const FlowHistory& history) const;
 
+  // Starts workflows by itself from now on (schedule.hpp). A program calls this each time it
+  // starts: the same schedule again changes nothing, another one with this id replaces the times.
+  template <class... A>
+  void schedule(ScheduleOptions options, std::string_view type, const A&... arguments) {
+    put_schedule(std::move(options), type, encode(arguments...));
+  }
+  // By id. The calls below throw NoSuchSchedule.
+  [[nodiscard]] std::vector<ScheduleInfo> schedules();
+  [[nodiscard]] ScheduleInfo schedule_info(const std::string& id);
+  // Times that pass meanwhile are not caught up with.
+  void pause_schedule(const std::string& id);
+  void resume_schedule(const std::string& id);
+  // As if a time of the schedule was now; paused or not.
+  void trigger_schedule(const std::string& id);
+  void remove_schedule(const std::string& id);  // Its runs go on.
+
   // Goes on with what engines before left unfinished. Returns when all of it is loaded; how many.
   std::size_t recover_all();
   // Takes no more work, and returns when running steps have ended and their results are stored.
@@ -356,6 +396,14 @@ class Engine {
       return (argument);
     }
   }
+  template <class... A>
+  [[nodiscard]] static std::function<std::string(std::string_view)> key_of(
+      std::function<std::string(const A&...)> key) {
+    if (!key) return nullptr;
+    return [key = std::move(key)](std::string_view input) {
+      return std::apply(key, detail::decode_arguments<A...>(input));
+    };
+  }
   void add(detail::Definition definition);
   [[nodiscard]] detail::ErrorTypes& errors();
   [[nodiscard]] Run begin(std::string_view type, std::string input, StartOptions options);
@@ -368,6 +416,7 @@ class Engine {
                                 const std::string& arguments);
   void send_signal(const std::string& id, std::string_view name, std::string value,
                    std::string_view message_id);
+  void put_schedule(ScheduleOptions options, std::string_view type, std::string input);
 
   std::shared_ptr<flow::Core> core_;
 };

@@ -5,6 +5,7 @@
 // (Engine::error_type) comes back as itself, any other as StepFailed.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -74,6 +75,40 @@ class ConcurrencyLimit : public Error {
   std::uint32_t limit_;
 };
 
+// As many starts of the type, or of the key, wait for a place as the limit allows.
+class QueueFull : public Error {
+ public:
+  QueueFull(const std::string& type, const std::string& key, std::uint32_t limit)
+      : Error("workflow '" + type + "'" + (key.empty() ? "" : " of '" + key + "'") + ": all " +
+              std::to_string(limit) +
+              " seats of the queue are taken; start it again when fewer wait"),
+        limit_(limit) {}
+  [[nodiscard]] std::uint32_t limit() const noexcept { return limit_; }
+
+ private:
+  std::uint32_t limit_;
+};
+
+// As many workflows of the type, or of the key, were started as the limit allows per time.
+class RateLimit : public Error {
+ public:
+  RateLimit(const std::string& type, const std::string& key, std::uint32_t limit,
+            std::chrono::nanoseconds retry_after)
+      : Error("workflow '" + type + "'" + (key.empty() ? "" : " of '" + key + "'") +
+              ": the limit of " + std::to_string(limit) +
+              " starts per time is reached; start it again in " +
+              std::to_string(std::chrono::ceil<std::chrono::milliseconds>(retry_after).count()) +
+              " ms"),
+        limit_(limit),
+        retry_after_(retry_after) {}
+  [[nodiscard]] std::uint32_t limit() const noexcept { return limit_; }
+  [[nodiscard]] std::chrono::nanoseconds retry_after() const noexcept { return retry_after_; }
+
+ private:
+  std::uint32_t limit_;
+  std::chrono::nanoseconds retry_after_;
+};
+
 // There is a workflow with this id already.
 class AlreadyStarted : public Error {
  public:
@@ -90,10 +125,18 @@ class WorkflowEnded : public Error {
   using Error::Error;
 };
 
-enum class FlowState : std::uint8_t { scheduled, running, completed, failed, cancelled, timed_out };
+enum class FlowState : std::uint8_t {
+  scheduled,
+  running,
+  completed,
+  failed,
+  cancelled,
+  timed_out,
+  queued,  // Waits for a place of its type's concurrency limit.
+};
 [[nodiscard]] std::string_view text_of(FlowState state) noexcept;
 [[nodiscard]] constexpr bool is_terminal(FlowState state) noexcept {
-  return state >= FlowState::completed;
+  return state >= FlowState::completed && state <= FlowState::timed_out;
 }
 
 // What result() throws for a workflow that ended without a value.

@@ -10,6 +10,8 @@ namespace tenure::flow {
 namespace {
 
 constexpr std::size_t job_threads = 2;
+constexpr std::uint32_t max_places_with_queue =
+    4096;  // The first in a queue guards on all of them.
 constexpr std::uint32_t runnable_page = 1000;
 constexpr std::size_t window = 1024;  // Timers in memory, of all partitions together, about.
 
@@ -52,6 +54,13 @@ Core::~Core() = default;
 void Core::define(detail::Definition definition) {
   if (definition.type.empty()) throw BadRequest("a workflow type must have a name");
   const std::string type = definition.type;
+  if (definition.queue > 0 && (definition.max == 0 || definition.max > max_places_with_queue)) {
+    throw BadRequest("workflow type '" + type + "': a queue needs a limit of 1 to " +
+                     std::to_string(max_places_with_queue) + " runs");
+  }
+  if (definition.rate_max > 0 && definition.rate_per.count() <= 0) {
+    throw BadRequest("workflow type '" + type + "': the period of its rate must be longer than 0");
+  }
   if (!definitions_.try_emplace(type, std::move(definition)).second) {
     throw BadRequest("the workflow type '" + type + "' is defined twice");
   }

@@ -23,10 +23,28 @@
 #include "flow/instance.hpp"
 #include "flow/partitions.hpp"
 #include "flow/queries.hpp"
+#include "flow/queues.hpp"
+#include "flow/schedules.hpp"
 #include "flow/timers.hpp"
+#include "flow/triggers.hpp"
 #include "tenure/flow.hpp"
 
 namespace tenure::flow {
+
+// What the trigger that starts a workflow has in the same transaction. When the row is not as it was,
+// or the reign is over, the start is refused with Superseded.
+struct StartPart {
+  std::string row_key;
+  Revision row_revision;
+  Partition partition = 0;  // Of the row, and the reign in which it was read.
+  ReignRef reign;
+  std::vector<Write> writes;
+  std::string trigger;  // Told of the workflow's end; empty: nobody.
+};
+class Superseded : public Error {
+ public:
+  using Error::Error;
+};
 
 // What the transaction of a start has beside the workflow itself.
 struct StartExtra {
@@ -40,6 +58,7 @@ struct StartExtra {
   // The start is refused with Closed once this does not hold any more, whatever else happens.
   std::optional<Guard> only_if{};
   std::vector<Guard> guards{};
+  std::optional<StartPart> part{};  // Of the trigger that starts it.
   // NOLINTEND(readability-redundant-member-init)
 };
 
@@ -71,6 +90,9 @@ class Core : public std::enable_shared_from_this<Core> {
              Engine::Started started, StartExtra extra = {});
   void start_or_signal(std::string_view type, std::string input, StartOptions options,
                        Signal signal, Engine::Started started);
+  // Throws BadRequest where a workflow of this type cannot be started with this input.
+  const detail::Definition& check_start(std::string_view type, const std::string& input) const;
+  [[nodiscard]] Schedules schedules();
   void send(const std::string& id, Message message, std::string_view message_id);
   [[nodiscard]] FlowInfo info(const std::string& id);
   void when_ended(const std::string& id, std::function<void(const FlowInfo&)> done);
@@ -87,7 +109,22 @@ class Core : public std::enable_shared_from_this<Core> {
   // When the next timer is due, as far as it is known.
   [[nodiscard]] std::optional<Instant> next_timer();
 
-  // --- for instances
+  // --- for instances and triggers
+  void begin();
+  [[nodiscard]] Partition partition_of(std::string_view id) const {
+    return keys::partition_of(id, partitions_->count());
+  }
+  [[nodiscard]] ReignRef reign_of(Partition partition) const {
+    return partitions_->owner(partition);
+  }
+  // Adds to an end's transaction what happens to its place.
+  [[nodiscard]] Queues::Handover give_back(const std::string& place, Txn& txn) {
+    return queues_.give_back(*store_, partitions_->count(), place, txn);
+  }
+  void gave_back(const Queues::Handover& handover, bool committed);
+  // The seat of a queued workflow is free.
+  void left_queue(const std::string& seat);
+  [[nodiscard]] Write ended_message(const std::string& trigger, const std::string& id) const;
   [[nodiscard]] Store& store() noexcept { return *store_; }
   [[nodiscard]] const EngineOptions& options() const noexcept { return options_; }
   [[nodiscard]] const detail::Definition* definition(std::string_view type) const;
@@ -102,9 +139,6 @@ class Core : public std::enable_shared_from_this<Core> {
   void ask_lock(const std::string& id, const OpKey& key, Owner owner, std::vector<Claim> claims);
   // Starts it unless that was done before; the answer is an event of the parent.
   void start_child(const ChildStart& child);
-  [[nodiscard]] Partition partition_of(std::string_view id) const {
-    return keys::partition_of(id, partitions_->count());
-  }
   void add_timer(const std::string& key);
   void remove_timer(const std::string& key);
   void message_done(const std::string& key);
@@ -130,7 +164,6 @@ class Core : public std::enable_shared_from_this<Core> {
   // Nothing: the engine has ended.
   [[nodiscard]] std::optional<Locker> locker(const std::string& id, const OpKey& key,
                                              const Owner& owner) const;
-  void begin();
   [[nodiscard]] Queries queries();
   void taken(Partition partition);
   void lost(Partition partition);
@@ -138,12 +171,16 @@ class Core : public std::enable_shared_from_this<Core> {
                                                    const ReignRef& reign);
   void try_start(const std::shared_ptr<StartCall>& call);
   void judge_start(const std::shared_ptr<StartCall>& call, const Outcome& outcome);
-  [[nodiscard]] const detail::Definition& checked(std::string_view type,
-                                                  const std::string& input) const;
   void try_start_or_signal(const std::shared_ptr<SignalCall>& call);
   static void add_message(const StartCall& call, Txn& txn);
   void judge_refusal(const std::shared_ptr<StartCall>& call);
+  [[nodiscard]] bool is_superseded(const StartPart& part, const std::vector<Entry>& row) const;
   void find_place(StartCall& call);
+  [[nodiscard]] bool reserve_number(StartCall& call, const std::string& numbered,
+                                    std::uint32_t max);
+  void find_rate(StartCall& call);
+  void add_limits(const StartCall& call, Txn& txn) const;
+  void look_again(StartCall& call, const Outcome& outcome);
   void give_back_place(StartCall& call);
   void clean(const keys::Timer& timer);
   [[nodiscard]] bool add_removals(std::vector<Range> ranges, Txn& txn);
@@ -168,6 +205,8 @@ class Core : public std::enable_shared_from_this<Core> {
   std::map<std::string, detail::Definition, std::less<>> definitions_;
   detail::ErrorTypes errors_;
   Admission admission_;
+  Queues queues_;
+  Triggers triggers_{*this};
 
   std::atomic<bool> stopping_{false};
   std::atomic<std::size_t> busy_{0};  // Jobs and commits that are under way.

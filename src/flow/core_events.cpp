@@ -83,9 +83,12 @@ void Core::fire() {
   }
   for (const std::string& key : due) {
     const std::optional<keys::Timer> timer = keys::parse_timer(key);
-    if (timer && keys::is_cleaning(timer->key)) {
+    if (!timer) continue;
+    if (keys::is_cleaning(timer->key)) {
       post([this, timer] { clean(*timer); });
-    } else if (timer) {
+    } else if (timer->key == keys::trigger_timer) {
+      triggers_.due(timer->id);
+    } else {
       offer(timer->id, {Event::Timer{*timer}});
     }
   }
@@ -165,6 +168,10 @@ void Core::read_inbox() {
       std::uint64_t& handled = handling_[entry.key];
       if (handled == reign->number) continue;
       handled = reign->number;
+    }
+    if (message->kind >= Message::Kind::trigger_changed) {
+      triggers_.told(*message, entry.key);
+      continue;
     }
     const std::string id = message->workflow;
     offer(id, {Event::Told{.message = *std::move(message), .key = entry.key}});

@@ -18,6 +18,11 @@ Queries Core::queries() {
   return {*store_, partitions_->count()};
 }
 
+Schedules Core::schedules() {
+  begin();
+  return {*store_, partitions_->count(), options_.durability};
+}
+
 void Core::send(const std::string& id, Message message, std::string_view message_id) {
   queries().send(id, std::move(message), message_id, options_.durability);
 }
@@ -106,6 +111,15 @@ void Core::ended(const std::string& id, const Record& record) {
                     keys::place_of(record.admission));
   }
   tell_end(id, record);
+}
+
+void Core::gave_back(const Queues::Handover& handover, bool committed) {
+  queues_.done(handover, committed);
+  if (committed && !handover.seat.empty()) left_queue(handover.seat);
+}
+
+void Core::left_queue(const std::string& seat) {
+  admission_.free(seat.substr(0, seat.size() - 4), keys::place_of(seat));
 }
 
 std::vector<FlowInfo> Core::list(const FlowFilter& filter) { return queries().list(filter); }

@@ -87,6 +87,16 @@ class Reader {
 // Parts of a record that were added later. Stored: never reuse a number.
 constexpr std::uint8_t tag_run = 1;
 constexpr std::uint8_t tag_root = 2;
+constexpr std::uint8_t tag_seat = 3;
+constexpr std::uint8_t tag_trigger = 4;
+
+bool is_message_kind(std::uint8_t kind) noexcept {
+  using enum Message::Kind;
+  return (kind >= static_cast<std::uint8_t>(start) &&
+          kind <= static_cast<std::uint8_t>(child_ended)) ||
+         (kind >= static_cast<std::uint8_t>(trigger_changed) &&
+          kind <= static_cast<std::uint8_t>(run_ended));
+}
 
 std::string other_format(std::string_view what, std::uint8_t found) {
   return std::string{what} + " has format " + std::to_string(found) +
@@ -189,10 +199,14 @@ std::string encode(const Record& record) {
     writer.byte(tag_run);
     writer.text(run.take());
   }
-  if (!record.root.empty()) {
-    writer.byte(tag_root);
-    writer.text(record.root);
-  }
+  const auto add = [&writer](std::uint8_t tag, const std::string& text) {
+    if (text.empty()) return;
+    writer.byte(tag);
+    writer.text(text);
+  };
+  add(tag_root, record.root);
+  add(tag_seat, record.seat);
+  add(tag_trigger, record.trigger);
   return writer.take();
 }
 
@@ -230,14 +244,21 @@ std::expected<Record, std::string> decode_record(std::string_view bytes) {
       record.last.sequence = run.number();
       record.carried = run.number();
       if (!run.done() || record.run == 0) reader.fail();
-    } else if (tag == tag_root) {
-      record.root = value;
+    } else if (std::string* const text = tag == tag_root      ? &record.root
+                                         : tag == tag_seat    ? &record.seat
+                                         : tag == tag_trigger ? &record.trigger
+                                                              : nullptr) {
+      if (value.empty() || !text->empty()) reader.fail();
+      *text = value;
     } else {
       return std::unexpected("the record has the unknown part " + std::to_string(tag) +
                              ": a newer version wrote it");
     }
   }
-  if (!reader.done() || state > static_cast<std::uint8_t>(FlowState::timed_out)) {
+  // A queued one knows its seat: type, key and number are in it.
+  if (state == static_cast<std::uint8_t>(FlowState::queued) && record.seat.size() < 10)
+    reader.fail();
+  if (!reader.done() || state > static_cast<std::uint8_t>(FlowState::queued)) {
     return std::unexpected("the record is cut off or damaged");
   }
   record.state = static_cast<FlowState>(state);
@@ -266,7 +287,7 @@ std::expected<Message, std::string> decode_message(std::string_view bytes) {
   message.name = reader.text();
   message.value = reader.rest();
   if (!reader.ok()) return std::unexpected("the message is cut off or damaged");
-  if (kind < 1 || kind > static_cast<std::uint8_t>(Message::Kind::child_ended)) {
+  if (!is_message_kind(kind)) {
     return std::unexpected("the message has the unknown kind " + std::to_string(kind) +
                            ": a newer version wrote it");
   }

@@ -58,6 +58,8 @@ struct Record {
   OpKey last;                 // The highest scope and sequence of the root that earlier runs used.
   std::uint32_t carried = 0;  // The first entries of the log: signals that the run before left.
   std::string root;           // Of a child: the first of its ancestors; empty: none.
+  std::string seat;           // Of a queued one: the key of its seat.
+  std::string trigger;        // The trigger's row that its end is told to; empty: none.
   friend bool operator==(const Record&, const Record&) = default;
 };
 [[nodiscard]] std::string encode(const Record& record);
@@ -71,10 +73,12 @@ struct Message {
     cancel = 3,
     terminate = 4,
     start_with_signal = 5,
-    child_ended = 6,  // Name: the operation that started it; value: the state and the result.
+    child_ended = 6,       // Name: the operation that started it; value: the state and the result.
+    trigger_changed = 16,  // To a trigger: look at the row.
+    run_ended = 17,        // To a trigger: the workflow `name` has ended.
   };
   Kind kind = Kind::signal;
-  std::string workflow;
+  std::string workflow;  // Or the row of a trigger.
   std::string name;
   std::string value;
   friend bool operator==(const Message&, const Message&) = default;

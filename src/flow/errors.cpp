@@ -42,6 +42,7 @@ std::string_view text_of(FlowState state) noexcept {
     case FlowState::failed: return "failed";
     case FlowState::cancelled: return "cancelled";
     case FlowState::timed_out: return "timed-out";
+    case FlowState::queued: return "queued";
   }
   return "unknown";
 }

@@ -12,12 +12,15 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "flow/schedule_rule.hpp"
 #include "space/stored/forwarding_store_test.hpp"
 #include "tenure/flow.hpp"
+#include "tenure/state.hpp"
 #include "tests/kit/etcd.hpp"
 #include "tests/kit/postgres.hpp"
 #include "tests/kit/process.hpp"
@@ -58,7 +61,10 @@ Flow<int> short_one(Context& ctx, int value) {
   co_return ends == 1 ? value : -1;
 }
 
+Flow<> tick(Context& ctx) { co_await ctx.state.workflow<int>("ticks").increment(); }
+
 void define(Engine& engine) {
+  engine.define("tick", tick);
   engine.define("everything", everything, {.concurrency = {.max = 1}});
   engine.define("short", short_one);
 }
@@ -129,7 +135,35 @@ class FlowProcesses : public ::testing::TestWithParam<std::string> {
   std::string prefix_;
 };
 
-// Obeys "start N" (workflows w0 to wN-1 that this process has not started), "wait N" and "end".
+constexpr std::chrono::milliseconds period{10};
+
+// Waits until the schedule has fired so often, by whatever engines.
+void wait_for_ticks(Engine& engine, int count) {
+  const ScheduleOptions options{.id = "tick", .every = period, .overlap = Overlap::allow_all};
+  engine.schedule(options, "tick");
+  while (engine.schedule_info("tick").fired < static_cast<std::uint64_t>(count)) {
+    std::this_thread::sleep_for(period);
+  }
+}
+
+// How many times were left out, came twice or did not run to their end.
+int wrong_ticks(Engine& engine, const std::string& where) {
+  engine.pause_schedule("tick");
+  const ScheduleInfo info = engine.schedule_info("tick");
+  std::set<std::string> ids;
+  for (const FlowInfo& flow : engine.list({.type = "tick"})) ids.insert(flow.id);
+  int wrong = static_cast<int>(info.skipped) + (ids.size() == info.fired ? 0 : 1);
+  for (const std::string& id : ids) engine.run(id).result();
+  const AtomicState<int> ticks{store(where), slot::workflow("tick", "ticks")};
+  wrong += ticks.get() == static_cast<int>(ids.size()) ? 0 : 1;
+  for (Instant time = info.last.value_or(Instant{}); ids.erase(flow::run_id("tick", time)) > 0;) {
+    time -= period;
+  }
+  return wrong + static_cast<int>(ids.size());
+}
+
+// Obeys "start N" (workflows w0 to wN-1 that this process has not started), "wait N", "ticks N",
+// "check N" and "end".
 void serve_engine(const std::string& where, const kit::Line& line) {
   Engine engine{store(where), {.lease = lease}};
   define(engine);
@@ -138,7 +172,9 @@ void serve_engine(const std::string& where, const kit::Line& line) {
   for (std::optional<std::string> heard = line.hear(); heard; heard = line.hear()) {
     const int count = std::stoi(heard->substr(heard->find(' ') + 1));
     int wrong = 0;
-    for (int i = 0; i < count; ++i) {
+    if (heard->starts_with("ticks")) wait_for_ticks(engine, count);
+    if (heard->starts_with("check")) wrong = wrong_ticks(engine, where);
+    for (int i = 0; i < count && !heard->starts_with("ticks"); ++i) {
       const std::string id = "w" + std::to_string(i);
       if (heard->starts_with("start")) {
         engine.start({.id = id, .idempotency_key = id}, "short", i);
@@ -234,6 +270,21 @@ TEST_P(FlowProcesses, FourOfThemLoseTwo) {
   engine[2].go_on();
   EXPECT_EQ(engine[1].ask("wait 100"), "0 wrong");
   EXPECT_EQ(engine[2].ask("wait 100"), "0 wrong");
+}
+
+// Each time has exactly one run, whichever engines live; those that nobody could fire in time are
+// caught up with.
+TEST_P(FlowProcesses, FireEachTimeOfAScheduleOnce) {
+  Engines engine{url(), 3};
+  EXPECT_EQ(engine[1].ask("ticks 50"), "0 wrong");
+  engine[0].kill();
+  EXPECT_EQ(engine[2].ask("ticks 100"), "0 wrong");
+  engine[1].stop();
+  engine[1].go_on();
+  EXPECT_EQ(engine[2].ask("ticks 150"), "0 wrong");
+  engine[1].kill();
+  EXPECT_EQ(engine[2].ask("ticks 250"), "0 wrong");
+  EXPECT_EQ(engine[2].ask("check 0"), "0 wrong");
 }
 
 // The server ends, and comes back when the engine's lease is over: the engine opens another

@@ -68,8 +68,8 @@ LogEntry entry_of(const Json& json) {
 }
 
 FlowState state_of(const std::string& text) {
-  for (const FlowState state : {FlowState::running, FlowState::completed, FlowState::failed,
-                                FlowState::cancelled, FlowState::timed_out}) {
+  for (const FlowState state : {FlowState::queued, FlowState::running, FlowState::completed,
+                                FlowState::failed, FlowState::cancelled, FlowState::timed_out}) {
     if (text_of(state) == text) return state;
   }
   throw BadRequest("there is no state '" + text + "'");

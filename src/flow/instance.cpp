@@ -191,6 +191,13 @@ void Instance::retry(std::vector<Event> events) {
 
 // NOLINTNEXTLINE(misc-no-recursion): go() leaves `here` false, so it posts.
 bool Instance::turn(std::vector<Event>& events) {
+  const bool was_queued = record_ && record_->state == FlowState::queued;
+  if (was_queued && std::ranges::any_of(events, is_start)) {  // It may have its place.
+    record_.reset();
+    machine_.reset();
+    // Signals stay in the inbox until it runs.
+    core_.post([&core = core_] { core.read_inbox(); });
+  }
   if (!record_ || !machine_) {
     if (!load(events)) return false;
   }
@@ -242,7 +249,7 @@ void Instance::begin_machine(std::span<const LogEntry> first, bool live) {
   begun_ = false;
   Feeder{*machine_}.begin(first, record_->carried);
   machine_->set_live(live);
-  if (core_.store().now() < record_->starts) return;
+  if (core_.store().now() < record_->starts || record_->state == FlowState::queued) return;
   begin_code();
 }
 
@@ -368,37 +375,67 @@ void Instance::clear_away(std::vector<Event>& events) {
 // --- commits
 
 void Instance::commit(Turn&& turn) {
-  Txn txn = std::move(turn.txn);
-  turn.txn = {};
+  Txn& txn = turn.txn;
   txn.guards.insert(txn.guards.end(), reign_->guards.begin(), reign_->guards.end());
   if (turn.first_order) {
     txn.guards.push_back(Guard::absent(keys::log(log_prefix_, *turn.first_order)));
   }
   txn.durability = core_.options().durability;
+  if (turn.ended && !turn.ended->admission.empty()) turn.without_place = txn;
   {
     const base::Mutex::Scoped lock{mutex_};
     committing_ = true;
     pumping_ = false;
   }
-  core_.begin_commit();
-  if (core_.alone()) {  // Nothing to share a sync with: two changes of threads are saved.
-    Outcome outcome;
-    std::exception_ptr error;
+  apply(std::make_shared<Turn>(std::move(turn)));
+}
+
+void Instance::apply(const std::shared_ptr<Turn>& turn) {
+  Txn txn = std::move(turn->txn);
+  turn->txn = {};
+  if (turn->without_place) {
+    txn = *turn->without_place;
     try {
-      outcome = core_.store().apply(txn);
-    } catch (...) {
-      error = std::current_exception();
+      // NOLINTNEXTLINE(bugprone-unchecked-optional-access): an end that has a place.
+      turn->handover = core_.give_back(turn->ended->admission, txn);
+    } catch (const StoreError&) {
+      retry(std::move(turn->events));
+      return;
     }
-    committed(turn, outcome, error);
-    core_.end_commit();
+  }
+  core_.begin_commit();
+  const auto done = [self = shared_from_this(), turn](const Outcome& outcome,
+                                                      const std::exception_ptr& error) {
+    self->applied(turn, outcome, error);
+    self->core_.end_commit();
+  };
+  if (!core_.alone()) {
+    core_.store().apply_then(std::move(txn), done);
     return;
   }
-  core_.store().apply_then(
-      std::move(txn), [self = shared_from_this(), shared = std::make_shared<Turn>(std::move(turn))](
-                          const Outcome& outcome, const std::exception_ptr& error) {
-        self->committed(*shared, outcome, error);
-        self->core_.end_commit();
-      });
+  // Nothing to share a sync with: two changes of threads are saved.
+  Outcome outcome;
+  std::exception_ptr error;
+  try {
+    outcome = core_.store().apply(txn);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  done(outcome, error);
+}
+
+void Instance::applied(const std::shared_ptr<Turn>& turn, const Outcome& outcome,
+                       const std::exception_ptr& error) {
+  const bool done = !error && outcome.committed;
+  if (turn->without_place) core_.gave_back(turn->handover, done);
+  if (done && turn->ended && !turn->handover.removes) turn->ended->admission.clear();
+  if (turn->without_place && !done && !error && ++turn->tries < max_end_tries &&
+      !core_.stopping() && core_.owns(partition_, reign_)) {
+    // Another one was first in line.
+    core_.post([self = shared_from_this(), turn] { self->apply(turn); });
+    return;
+  }
+  committed(*turn, outcome, error);
 }
 
 void Instance::committed(Turn& turn, const Outcome& outcome, const std::exception_ptr& error) {
@@ -461,6 +498,7 @@ void Instance::after(Turn& turn) {
     }
   }
   if (turn.continued) begin_next_run();
+  if (!turn.left_seat.empty()) core_.left_queue(turn.left_seat);
   if (turn.ended) {
     core_.ended(id_, *turn.ended);
     go();

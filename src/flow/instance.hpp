@@ -33,6 +33,7 @@
 #include "flow/entry.hpp"
 #include "flow/keys.hpp"
 #include "flow/partitions.hpp"
+#include "flow/queues.hpp"
 #include "tenure/context.hpp"
 #include "tenure/detail/flow_machine.hpp"
 
@@ -137,7 +138,13 @@ class Instance : public std::enable_shared_from_this<Instance> {
     bool full = false;       // The log has no room for more.
     bool continued = false;  // The workflow continues as new.
     std::optional<Record> ended;
+    // Of an end with a place: its transaction without what happens to the place.
+    std::optional<Txn> without_place;
+    Queues::Handover handover;
+    std::string left_seat;  // Of the queue.
+    std::uint32_t tries = 0;
   };
+  static constexpr std::uint32_t max_end_tries = 100;
   static constexpr std::uint32_t max_slot_tries = 100;
 
   void pump();
@@ -184,6 +191,9 @@ class Instance : public std::enable_shared_from_this<Instance> {
   void append_patches(Turn& turn);
   void run_slot(const Event::Slot& slot, Turn& turn);
   void commit(Turn&& turn);
+  void apply(const std::shared_ptr<Turn>& turn);
+  void applied(const std::shared_ptr<Turn>& turn, const Outcome& outcome,
+               const std::exception_ptr& error);
   void committed(Turn& turn, const Outcome& outcome, const std::exception_ptr& error);
   void after(Turn& turn);
   void set_problem(std::string text);

@@ -91,7 +91,11 @@ void Instance::handle_told(const Event::Told& told, Turn& turn) {
       }
       return;
     case child_ended: handle_child_ended(message, turn); return;
-    case terminate: end(FlowState::cancelled, error("terminated", message.value).text(), turn);
+    case terminate:
+      end(FlowState::cancelled, error("terminated", message.value).text(), turn);
+      return;
+    case trigger_changed:
+    case run_ended: return;  // The engine does not give these to a workflow.
   }
 }
 
@@ -120,7 +124,8 @@ void Instance::handle_timer(const Event::Timer& event, Turn& turn) {
   }
   remove_timer(timer.key, timer.due, turn);
   if (timer.key == keys::start_timer) {
-    if (!begun_) {
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): a turn has its record.
+    if (!begun_ && record_->state != FlowState::queued) {
       machine_->set_live(true);
       begin_code();
     }
@@ -395,6 +400,7 @@ void Instance::remove_timer(const OpKey& key, Instant due, Turn& turn) {
 void Instance::end(FlowState state, std::string result, Turn& turn) {
   // NOLINTNEXTLINE(bugprone-unchecked-optional-access): a turn has its record.
   Record record = *record_;
+  if (record.state == FlowState::queued) turn.left_seat = record.seat;
   record.state = state;
   record.ended = turn.now;
   record.result = std::move(result);
@@ -406,7 +412,12 @@ void Instance::end(FlowState state, std::string result, Turn& turn) {
   if (record.deadline) remove_timer(keys::deadline_timer, *record.deadline, turn);
   if (!begun_) remove_timer(keys::start_timer, record.starts, turn);
   if (runnable_row_) turn.txn.writes.push_back(Write::remove(keys::runnable(partition_, id_)));
-  if (!record.admission.empty()) turn.txn.writes.push_back(Write::remove(record.admission));
+  // What happens to its place is decided when the transaction is made: see apply().
+  if (!record.seat.empty()) {
+    turn.txn.writes.push_back(Write::remove(queue_key(record, record_revision_)));
+    turn.txn.writes.push_back(Write::remove(std::exchange(record.seat, {})));
+  }
+  if (!record.trigger.empty()) turn.txn.writes.push_back(core_.ended_message(record.trigger, id_));
   const std::string key = keys::record(partition_, id_);
   turn.txn.guards.push_back(Guard::unchanged(key, record_revision_));
   turn.txn.writes.push_back(Write::put(key, encode(record)));

@@ -121,6 +121,14 @@ std::string message(Partition partition, std::string_view id, std::string_view m
   return key;
 }
 
+std::string trigger_inbox(Partition partition, char tag) {
+  return in_partition('i', partition) + '\xff' + tag;
+}
+std::string trigger(Partition partition, std::string_view row) {
+  return in_partition('s', partition).append(row);
+}
+Range triggers(Partition partition) { return Range::prefix(in_partition('s', partition)); }
+
 std::string anchor(Partition partition, std::string_view id, const OpKey& lock) {
   std::string key = in_partition('h', partition);
   key += id;
@@ -145,5 +153,21 @@ std::string place(const std::string& places, std::uint32_t number) {
   return key;
 }
 std::uint32_t place_of(std::string_view key) noexcept { return order_of(key); }
+
+namespace {
+std::string in_table(char table, std::string key) {
+  key.at(1) = table;
+  return key;
+}
+}  // namespace
+std::string queue_state(const std::string& places) { return in_table('q', places); }
+std::string queue(const std::string& places) { return in_table('e', places); }
+std::string seats(const std::string& places) { return in_table('f', places); }
+std::string places_of_seat(const std::string& seat) {
+  return in_table('a', seat.substr(0, seat.size() - 4));
+}
+std::string rate(std::string_view type, std::string_view partition_key) {
+  return in_table('u', places(type, partition_key));
+}
 
 }  // namespace tenure::flow::keys

@@ -13,7 +13,12 @@
 //   \x11 m partition length id message            a message id that was used
 //   \x11 k idempotency key                        the id of the workflow that it started
 //   \x11 a type partition key place               a place of the concurrency limit, taken
+//   \x11 q type partition key                     starts queue for these places
+//   \x11 e type partition key stamp               an entry of that queue
+//   \x11 f type partition key seat                a seat of that queue, taken
+//   \x11 u type partition key [slot]              a limit on starts per time
 //   \x11 h partition id scope sequence            the anchor of a lock
+//   \x11 s partition row                          a trigger: what starts workflows by itself
 //
 // Numbers are big endian: two bytes for a partition and a length, four for order, scope, sequence
 // and place, eight for a time. Names have their length in front where something follows them.
@@ -71,6 +76,8 @@ inline constexpr std::uint32_t cleaning_scope = 0xfffffffeU;
 [[nodiscard]] constexpr bool is_cleaning(const OpKey& key) noexcept {
   return key.scope == cleaning_scope || key == retention_timer;
 }
+// Timers of triggers; their id is the trigger's row.
+inline constexpr OpKey trigger_timer{.scope = 0xfffffffdU, .sequence = 1};
 [[nodiscard]] std::string timer(const Timer& timer);
 [[nodiscard]] std::optional<Timer> parse_timer(std::string_view key);
 [[nodiscard]] Range timers(Partition partition);
@@ -82,10 +89,21 @@ inline constexpr std::uint32_t cleaning_scope = 0xfffffffeU;
 [[nodiscard]] Partition partition_of_inbox(std::string_view key) noexcept;
 [[nodiscard]] std::string message(Partition partition, std::string_view id,
                                   std::string_view message);
+// Where messages to triggers are appended, so that one transaction can tell a trigger and a
+// workflow of the same partition. `tag` tells apart what one transaction sends.
+[[nodiscard]] std::string trigger_inbox(Partition partition, char tag);
+[[nodiscard]] std::string trigger(Partition partition, std::string_view row);
+[[nodiscard]] Range triggers(Partition partition);
 [[nodiscard]] std::string anchor(Partition partition, std::string_view id, const OpKey& lock);
 [[nodiscard]] std::string idempotency(std::string_view key);
 [[nodiscard]] std::string places(std::string_view type, std::string_view partition_key);
 [[nodiscard]] std::string place(const std::string& places, std::uint32_t number);
 [[nodiscard]] std::uint32_t place_of(std::string_view key) noexcept;
+// Of the queue for these places.
+[[nodiscard]] std::string queue_state(const std::string& places);
+[[nodiscard]] std::string queue(const std::string& places);
+[[nodiscard]] std::string seats(const std::string& places);
+[[nodiscard]] std::string places_of_seat(const std::string& seat);
+[[nodiscard]] std::string rate(std::string_view type, std::string_view partition_key);
 
 }  // namespace tenure::flow::keys

@@ -79,13 +79,45 @@ Entry Queries::record_of(const std::string& id) const {
 }
 
 FlowInfo Queries::info(const std::string& id) const {
-  return info_of(id, parsed_record(record_of(id)), store_->now());
+  const Entry entry = record_of(id);
+  std::vector<FlowInfo> one{info_of(id, parsed_record(entry), store_->now())};
+  Queued queued;
+  note_queued(entry, 0, queued);
+  find_positions(queued, one);
+  return std::move(one.front());
+}
+
+void Queries::note_queued(const Entry& entry, std::size_t index, Queued& queued) {
+  const Record record = parsed_record(entry);
+  if (record.state != FlowState::queued) return;
+  queued[keys::queue(keys::places_of_seat(record.seat))][queue_key(record, entry.changed)] = index;
+}
+
+// Reads each queue up to the last one that is asked for.
+void Queries::find_positions(const Queued& queued, std::vector<FlowInfo>& infos) const {
+  for (const auto& [queue, wanted] : queued) {
+    Range range = Range::prefix(queue).first(record_page);
+    range.to = wanted.rbegin()->first + '\0';
+    std::size_t position = 0;
+    while (true) {
+      const std::vector<Entry> found = read(*store_, range);
+      for (const Entry& entry : found) {
+        if (const auto at = wanted.find(entry.key); at != wanted.end()) {
+          infos.at(at->second).position = position;
+        }
+        ++position;
+      }
+      if (found.size() < record_page) break;
+      range.from = found.back().key + '\0';
+    }
+  }
 }
 
 // By partition, and by id within one.
 std::vector<FlowInfo> Queries::list(const FlowFilter& filter) const {
   const Instant now = store_->now();
   std::vector<FlowInfo> all;
+  Queued queued;
   const keys::Partition first = filter.after.empty() ? 0 : partition_of(filter.after);
   for (std::uint32_t p = first; p < partitions_ && all.size() < filter.limit; ++p) {
     const auto partition = static_cast<keys::Partition>(p);
@@ -97,12 +129,15 @@ std::vector<FlowInfo> Queries::list(const FlowFilter& filter) const {
       const std::vector<Entry> found = read(*store_, range);
       for (const Entry& entry : found) {
         FlowInfo info = info_of(keys::id_of_record(entry.key), parsed_record(entry), now);
-        if (fits(info, filter) && all.size() < filter.limit) all.push_back(std::move(info));
+        if (!fits(info, filter) || all.size() >= filter.limit) continue;
+        if (info.state == FlowState::queued) note_queued(entry, all.size(), queued);
+        all.push_back(std::move(info));
       }
       if (found.size() < record_page) break;
       range.from = found.back().key + '\0';
     }
   }
+  find_positions(queued, all);
   return all;
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 
 #include "flow/entry.hpp"
 #include "flow/keys.hpp"
+#include "flow/queues.hpp"
 #include "tenure/flow.hpp"
 #include "tenure/flow_history.hpp"
 #include "tenure/store.hpp"
@@ -44,6 +46,10 @@ class Queries {
     return keys::partition_of(id, partitions_);
   }
   [[nodiscard]] Entry record_of(const std::string& id) const;
+  // Entries of queues whose positions are asked for, and whose they are: queue, entry, index.
+  using Queued = std::map<std::string, std::map<std::string, std::size_t>>;
+  static void note_queued(const Entry& entry, std::size_t index, Queued& queued);
+  void find_positions(const Queued& queued, std::vector<FlowInfo>& infos) const;
 
   Store* store_;
   std::uint32_t partitions_;

@@ -1,27 +1,12 @@
 // The start of a workflow: its record, its place and its idempotency key in one transaction.
-#include <set>
 #include <utility>
 
 #include "base/duration.hpp"
-#include "flow/core.hpp"
+#include "flow/start_call.hpp"
 #include "tenure/detail/saturating.hpp"
 #include "tenure/uuid.hpp"
 
 namespace tenure::flow {
-
-struct Core::StartCall {
-  const detail::Definition* definition = nullptr;
-  std::string id;
-  Partition partition = 0;
-  Record record;
-  std::string places;  // Empty: no limit.
-  std::uint32_t place = 0;
-  bool reserved = false;  // The place, in this process.
-  ReignRef reign;
-  std::uint32_t tries = 0;
-  Engine::Started started;
-  StartExtra extra;
-};
 
 namespace {
 
@@ -60,8 +45,7 @@ void check_options(const StartOptions& options) {
 
 }  // namespace
 
-// Throws BadRequest where the type is not defined, or takes other arguments.
-const detail::Definition& Core::checked(std::string_view type, const std::string& input) const {
+const detail::Definition& Core::check_start(std::string_view type, const std::string& input) const {
   const detail::Definition* const found = definition(type);
   if (found == nullptr) {
     throw BadRequest("there is no workflow type '" + std::string{type} +
@@ -82,7 +66,7 @@ void Core::start(std::string_view type, std::string input, StartOptions options,
   if (stopping()) throw Closed("the engine is being drained: it starts nothing");
   check_options(options);
   auto call = std::make_shared<StartCall>();
-  call->definition = &checked(type, input);
+  call->definition = &check_start(type, input);
   if (!options.idempotency_key.empty()) {
     // Before a place is looked for: the first run may have the last one.
     if (const std::optional<Entry> first = read(keys::idempotency(options.idempotency_key))) {
@@ -100,55 +84,38 @@ void Core::start(std::string_view type, std::string input, StartOptions options,
   record.deadline = options.deadline;
   record.idempotency_key = std::move(options.idempotency_key);
   record.tags = std::move(options.tags);
+  const auto key_of = [&input](const auto& key) { return key ? key(input) : std::string{}; };
   if (call->definition->max > 0) {
-    const std::string key = call->definition->key ? call->definition->key(input) : std::string{};
+    const std::string key = key_of(call->definition->key);
     check_size("concurrency key", key);
     call->places = keys::places(type, key);
   }
+  if (call->definition->rate_max > 0) {
+    const std::string key = key_of(call->definition->rate_key);
+    check_size("rate key", key);
+    call->rate = keys::rate(type, key);
+  }
+  call->wanted = record.starts;
   record.input = std::move(input);
   call->started = std::move(started);
+  if (extra.part) record.trigger = extra.part->trigger;
+  record.parent = extra.parent;
+  record.root = extra.root;
   call->extra = std::move(extra);
-  record.parent = call->extra.parent;
-  record.root = call->extra.root;
+  find_rate(*call);
   find_place(*call);
   try_start(call);
-}
-
-// Reads the places when nothing is known of them, or all seem taken. Throws ConcurrencyLimit.
-void Core::find_place(StartCall& call) {
-  if (call.places.empty()) return;
-  const std::uint32_t max = call.definition->max;
-  for (const bool known : {admission_.knows(call.places), false}) {
-    if (!known) {
-      Txn txn;
-      txn.reads.push_back(Range::prefix(call.places));
-      std::set<std::uint32_t> taken;
-      const Outcome outcome = store_->apply(txn);
-      for (const Entry& entry : outcome.reads.front()) {
-        taken.insert(keys::place_of(entry.key));
-      }
-      admission_.refresh(call.places, taken);
-    }
-    if (const std::optional<std::uint32_t> place = admission_.reserve(call.places, max)) {
-      call.place = *place;
-      call.reserved = true;
-      call.record.admission = keys::place(call.places, *place);
-      return;
-    }
-  }
-  const std::string key = call.definition->key ? call.definition->key(call.record.input) : "";
-  throw ConcurrencyLimit(call.record.type, key, max);
-}
-
-void Core::give_back_place(StartCall& call) {
-  if (std::exchange(call.reserved, false)) admission_.free(call.places, call.place);
 }
 
 // The owner's inbox gets the start, where that is another engine, and the signal that comes with
 // it. In one message: of two that one transaction appends the last would stay.
 void Core::add_message(const StartCall& call, Txn& txn) {
   const std::optional<Message>& signal = call.extra.signal;
-  if (call.reign && !signal) return;
+  // A queued workflow without timers needs nobody until it has its place.
+  const Record& record = call.record;
+  const bool waits =
+      record.state == FlowState::queued && record.starts <= record.created && !record.deadline;
+  if ((call.reign || waits) && !signal) return;
   Message message{.kind = Message::Kind::start, .workflow = call.id, .name = {}, .value = {}};
   if (signal) {
     message.kind = call.reign ? Message::Kind::signal : Message::Kind::start_with_signal;
@@ -174,10 +141,8 @@ void Core::try_start(const std::shared_ptr<StartCall>& call) {
     txn.guards.push_back(Guard::absent(keys::idempotency(record.idempotency_key)));
     txn.writes.push_back(Write::put(keys::idempotency(record.idempotency_key), call->id));
   }
-  if (!call->places.empty()) {
-    txn.guards.push_back(Guard::absent(record.admission));
-    txn.writes.push_back(Write::put(record.admission, call->id));
-  }
+  add_limits(*call, txn);
+  const bool queued = record.state == FlowState::queued;
   const bool later = record.starts > record.created;
   const auto add_timer = [&](const OpKey& key, Instant due) {
     txn.writes.push_back(Write::put(
@@ -187,14 +152,21 @@ void Core::try_start(const std::shared_ptr<StartCall>& call) {
   if (record.deadline) add_timer(keys::deadline_timer, *record.deadline);
   if (call->reign) {
     txn.guards.insert(txn.guards.end(), call->reign->guards.begin(), call->reign->guards.end());
-    if (!later)
+    if (!later && !queued) {
       txn.writes.push_back(
           Write::put(keys::runnable(call->partition, call->id), std::string{keys::nothing_ran}));
+    }
   }
   add_message(*call, txn);
   const StartExtra& extra = call->extra;
   txn.guards.insert(txn.guards.end(), extra.guards.begin(), extra.guards.end());
   if (extra.only_if) txn.guards.push_back(*extra.only_if);
+  if (extra.part) {
+    const StartPart& part = *extra.part;
+    txn.guards.push_back(Guard::unchanged(part.row_key, part.row_revision));
+    txn.guards.insert(txn.guards.end(), part.reign->guards.begin(), part.reign->guards.end());
+    txn.writes.insert(txn.writes.end(), part.writes.begin(), part.writes.end());
+  }
   begin_commit();
   store_->apply_then(std::move(txn), [self = shared_from_this(), call](
                                          const Outcome& outcome, const std::exception_ptr& error) {
@@ -208,10 +180,17 @@ void Core::try_start(const std::shared_ptr<StartCall>& call) {
   });
 }
 
+bool Core::is_superseded(const StartPart& part, const std::vector<Entry>& row) const {
+  return row.empty() || row.front().changed != part.row_revision ||
+         !owns(part.partition, part.reign);
+}
+
 void Core::judge_start(const std::shared_ptr<StartCall>& call, const Outcome& outcome) {
   const Record& record = call->record;
   if (outcome.committed) {
-    if (!call->places.empty()) admission_.committed(call->places, call->place);
+    if (!call->numbered.empty()) admission_.committed(call->numbered, call->number);
+    const bool queued = record.state == FlowState::queued;
+    if (queued) queues_.saw(call->places, true);
     const auto timer = [&](const OpKey& key, Instant due) {
       add_timer(
           keys::timer({.partition = call->partition, .due = due, .id = call->id, .key = key}));
@@ -219,7 +198,7 @@ void Core::judge_start(const std::shared_ptr<StartCall>& call, const Outcome& ou
     const bool later = record.starts > record.created;
     if (call->reign && later) timer(keys::start_timer, record.starts);
     if (call->reign && record.deadline) timer(keys::deadline_timer, *record.deadline);
-    if (call->reign && !later) {
+    if (call->reign && !later && !queued) {
       {
         // Unless a message was quicker, and made it read the record.
         const base::Mutex::Scoped lock{mutex_};
@@ -248,40 +227,47 @@ void Core::judge_start(const std::shared_ptr<StartCall>& call, const Outcome& ou
 // transactions that read nothing, and nearly all are committed.
 void Core::judge_refusal(const std::shared_ptr<StartCall>& call) {
   const Record& record = call->record;
+  const StartExtra& extra = call->extra;
   Txn txn;
   txn.reads.push_back(Range::key(keys::record(call->partition, call->id)));
   txn.reads.push_back(Range::key(keys::idempotency(record.idempotency_key)));
-  if (!call->places.empty()) txn.reads.push_back(Range::key(record.admission));
-  const std::optional<Guard>& only_if = call->extra.only_if;
-  if (only_if) txn.reads.push_back(only_if->range);
+  if (extra.only_if) txn.reads.push_back(extra.only_if->range);
+  if (extra.part) txn.reads.push_back(Range::key(extra.part->row_key));
+  if (!call->places.empty()) {  // The last ones: see look_again().
+    txn.reads.push_back(Range::key(keys::queue_state(call->places)));
+    txn.reads.push_back(Range::key(keys::place(call->numbered, call->number)));
+  }
   const Outcome outcome = store_->apply(txn);
-  const std::vector<Entry>& last = outcome.reads.back();
-  if (only_if && (last.empty() || last.front().changed != only_if->revision)) {
-    throw Closed("the parent of workflow '" + call->id + "' has ended");
+  if (extra.only_if) {
+    const std::vector<Entry>& parent = outcome.reads[2];
+    if (parent.empty() || parent.front().changed != extra.only_if->revision) {
+      throw Closed("the parent of workflow '" + call->id + "' has ended");
+    }
   }
   if (!record.idempotency_key.empty() && !outcome.reads[1].empty()) {
     give_back_place(*call);
     call->started(Run{shared_from_this(), outcome.reads[1].front().value}, nullptr);
     return;
   }
-  if (!outcome.reads[0].empty() && call->extra.exists) {
+  if (!outcome.reads[0].empty() && extra.exists) {
     give_back_place(*call);
-    call->extra.exists(outcome.reads[0].front());
+    extra.exists(outcome.reads[0].front());
     return;
   }
   if (!outcome.reads[0].empty()) {
     throw AlreadyStarted("there is already a workflow '" + call->id + "': use another id");
   }
+  if (extra.part && is_superseded(*extra.part, outcome.reads[extra.only_if ? 3 : 2])) {
+    throw Superseded("the trigger has changed meanwhile");
+  }
   if (++call->tries >= max_tries) {
     throw StoreError("workflow '" + call->id + "' was not started: gave up after " +
                      std::to_string(max_tries) + " conflicting writes; try again later");
   }
-  // The place was taken meanwhile, or the partition is another engine's by now.
-  if (!call->places.empty() && !outcome.reads[2].empty()) {
-    admission_.taken(call->places, call->place);
-    call->reserved = false;
-    find_place(*call);
-  }
+  // A place, a seat or the rate was taken meanwhile, or the partition is another engine's by now.
+  look_again(*call, outcome);
+  if (call->numbered.empty()) find_place(*call);
+  find_rate(*call);
   try_start(call);
 }
 

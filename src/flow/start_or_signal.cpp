@@ -29,7 +29,7 @@ Message signal_message(const Signal& signal) {
 void Core::start_or_signal(std::string_view type, std::string input, StartOptions options,
                            Signal signal, Engine::Started started) {
   begin();
-  static_cast<void>(checked(type, input));
+  static_cast<void>(check_start(type, input));
   if (options.id.empty()) {
     throw BadRequest("start_or_signal needs the id of the workflow: set StartOptions::id");
   }
