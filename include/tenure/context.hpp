@@ -196,7 +196,7 @@ class [[nodiscard]] ContinueAwait final : public detail::AwaitableTag {
         {.kind = detail::Finish::Kind::continued, .value = std::move(input_)});
   }
   // Only where it is cancelled.
-  [[noreturn]] void await_resume() const { throw Cancelled{}; }
+  [[noreturn]] void await_resume() const { throw Cancelled{}; }  // NOLINT: the language calls it.
 
  private:
   detail::Scope* scope_;

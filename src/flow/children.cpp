@@ -14,7 +14,7 @@ struct KeyAndRest {
 std::optional<KeyAndRest> parse_key(std::string_view text) {
   KeyAndRest out;
   const char* const end = text.data() + text.size();
-  const auto scope = std::from_chars(text.data(), end, out.key.scope);
+  const auto scope = std::from_chars(text.data(), text.data() + text.size(), out.key.scope);
   if (scope.ec != std::errc{} || scope.ptr == end || *scope.ptr != '.') return std::nullopt;
   const auto sequence = std::from_chars(scope.ptr + 1, end, out.key.sequence);
   if (sequence.ec != std::errc{} || sequence.ptr == end || *sequence.ptr != ' ') {
@@ -39,7 +39,7 @@ std::optional<ParentLink> parse_parent(std::string_view text) {
 }
 
 Message child_ended(const ParentLink& parent, const detail::ChildEnd& end) {
-  std::string value(1, static_cast<char>(end.state));
+  const std::string value(1, static_cast<char>(end.state));
   return {.kind = Message::Kind::child_ended,
           .workflow = parent.id,
           .name = key_text(parent.key) + end.id,

@@ -42,9 +42,9 @@ void Core::clean(const keys::Timer& timer) {
 }
 
 // Adds the removal of some keys of these ranges. True: those were all.
-bool Core::add_removals(std::vector<Range> ranges, Txn& txn) {
+bool Core::add_removals(const std::vector<Range>& ranges, Txn& txn) {
   Txn look;
-  for (Range& range : ranges) look.reads.push_back(range.first(removed_at_once));
+  for (const Range& range : ranges) look.reads.push_back(range.first(removed_at_once));
   std::size_t found = 0;
   for (const std::vector<Entry>& entries : store_->apply(look).reads) {
     for (const Entry& entry : entries) {
@@ -90,9 +90,9 @@ bool Core::remove_ended(const keys::Timer& timer, const Reign& reign) {
   if (std::optional<Range> slots = slots_of_execution(timer.id); slots && record->root.empty()) {
     ranges.push_back(*std::move(slots));
   }
-  const bool last = add_removals(std::move(ranges), txn);
+  const bool last = add_removals(ranges, txn);
   if (last) {
-    txn.writes.push_back(Write::remove(found->key));
+    txn.writes.push_back(Write::remove(keys::record(timer.partition, timer.id)));
     txn.writes.push_back(Write::remove(keys::timer(timer)));
     if (!record->idempotency_key.empty()) {
       txn.writes.push_back(Write::remove(keys::idempotency(record->idempotency_key)));

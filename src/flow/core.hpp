@@ -183,7 +183,7 @@ class Core : public std::enable_shared_from_this<Core> {
   void look_again(StartCall& call, const Outcome& outcome);
   void give_back_place(StartCall& call);
   void clean(const keys::Timer& timer);
-  [[nodiscard]] bool add_removals(std::vector<Range> ranges, Txn& txn);
+  [[nodiscard]] bool add_removals(const std::vector<Range>& ranges, Txn& txn);
   [[nodiscard]] bool remove_log(const keys::Timer& timer, const Reign& reign);
   [[nodiscard]] bool remove_ended(const keys::Timer& timer, const Reign& reign);
   [[nodiscard]] bool parent_runs(const Record& record);

@@ -153,7 +153,8 @@ inline void expect_the_same_after_crashes(const Scenario& scenario, std::string_
           },
           resident);
       ASSERT_EQ(crashed.text, expected) << (after ? "after" : "before") << " write " << write;
-      ASSERT_TRUE(crashed.crashed) << write;
+      // Messages that come together are one write: another run may make fewer of them.
+      ASSERT_TRUE(crashed.crashed || crashed.writes < write) << write;
     }
   }
   EXPECT_EQ(violations, std::vector<std::string>{});

@@ -74,6 +74,7 @@ class [[nodiscard]] StartChildAwait final : public ChildBase {
  public:
   StartChildAwait(Scope& scope, ChildOptions options, std::string type, std::string input)
       : ChildBase(scope, std::move(options), std::move(type), std::move(input), false) {}
+  // NOLINTNEXTLINE(modernize-use-nodiscard): a workflow may leave its child alone.
   Child await_resume() const {
     throw_if_cancelled();
     throw_if_failed();
