@@ -63,7 +63,7 @@ inline constexpr std::uint32_t workflow_scope = 0xffffffffU;
 inline constexpr OpKey start_timer{.scope = workflow_scope, .sequence = 1};
 inline constexpr OpKey deadline_timer{.scope = workflow_scope, .sequence = 2};
 // Timers of triggers; their id is the trigger's row.
-inline constexpr OpKey trigger_timer{.scope = 0xfffffffeU, .sequence = 1};
+inline constexpr OpKey trigger_timer{.scope = 0xfffffffdU, .sequence = 1};
 [[nodiscard]] std::string timer(const Timer& timer);
 [[nodiscard]] std::optional<Timer> parse_timer(std::string_view key);
 [[nodiscard]] Range timers(Partition partition);
