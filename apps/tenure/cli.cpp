@@ -238,6 +238,10 @@ void define_rest(Definitions& in) {
   contender->group("");
   contender->add_option("URL", in.raw.space)->required();
   contender->add_option("PATH", in.raw.path)->required();
+  CLI::App* const worker = command(in, "demo-worker", "");
+  worker->group("");
+  worker->add_option("URL", in.raw.space)->required();
+  worker->add_option("MILLISECONDS", in.raw.limit)->required();
 }
 
 std::unique_ptr<Definitions> define() {

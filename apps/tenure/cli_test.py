@@ -91,6 +91,11 @@ def demo(program):
     assert not set(done[0]) & set(done[1]), "done twice: " + pipeline
     assert out.endswith("\nRead on: docs/cli.md for the command line, examples/README.md for the "
                         "library\n")
+    steps = re.findall(r"process (\d+) +(.+)", scene("9. A workflow is killed"))
+    first, second = steps[0][0], steps[-1][0]
+    assert steps == [(first, "reserve"), (first, "charge"), (first, "ship"),
+                     (first, "killed by SIGKILL"), (second, "ship"),
+                     (second, "the order is shipped")] and first != second, steps
 
 
 def demo_colours(program):

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "demo_flow.hpp"
 #include "demo_pipeline.hpp"
 #include "demo_processes.hpp"
 #include "demo_scenario.hpp"
@@ -157,11 +158,10 @@ void what_next(const Terminal& terminal) {
 }  // namespace
 
 int demo(const Terminal& terminal) {
-  fmt::print(
-      "{}\n\n",
-      wrap("Tenure grants locks on paths such as book/3, in the order of the requests. Eight "
-           "short scenes show how; everything you see happens now, on this machine.",
-           78, ""));
+  fmt::print("{}\n\n",
+             wrap("Tenure grants locks on paths such as book/3, in the order of the requests. Nine "
+                  "short scenes show how; everything you see happens now, on this machine.",
+                  78, ""));
   fmt::print(
       "How to read a scene: one column per thread, one row per event, the time in\n"
       "microseconds (µs) since the scene began.   {} holds a lock   {} waits for one\n",
@@ -174,6 +174,7 @@ int demo(const Terminal& terminal) {
   coroutines(terminal);
   show_processes(terminal);
   show_pipeline(terminal);
+  show_flow(terminal);
   what_next(terminal);
   return 0;
 }

@@ -11,6 +11,7 @@
 #include "bench.hpp"
 #include "cli.hpp"
 #include "demo.hpp"
+#include "demo_flow.hpp"
 #include "demo_processes.hpp"
 #include "exit_status.hpp"
 #include "flow.hpp"
@@ -41,6 +42,7 @@ struct Perform {
   int operator()(const BenchOptions& options) const { return bench(options); }
   int operator()(const PipelineCommand& options) const { return pipeline(options); }
   int operator()(const ContenderOptions& options) const { return contend(options); }
+  int operator()(const DemoWorkerOptions& options) const { return work_on_demo_flow(options); }
   int operator()(const CompletionsOptions& options) const {
     return print(completions(manual(), options.shell));
   }

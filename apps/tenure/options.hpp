@@ -131,6 +131,12 @@ struct ContenderOptions {
   Path path;
 };
 
+// For the processes of a workflow that `demo` starts; not shown in the help.
+struct DemoWorkerOptions {
+  std::string space;
+  int shipping = 0;  // How long that takes, in milliseconds.
+};
+
 struct CompletionsOptions {
   std::string shell;
 };
@@ -141,9 +147,9 @@ struct PrintOptions {
   std::string text;
 };
 
-using Command =
-    std::variant<PrintOptions, RunOptions, GitOptions, LsOptions, TreeOptions, ShowOptions,
-                 WatchOptions, EvictOptions, DoctorOptions, BenchOptions, PipelineCommand,
-                 FlowCommand, DemoOptions, ContenderOptions, CompletionsOptions, ManOptions>;
+using Command = std::variant<PrintOptions, RunOptions, GitOptions, LsOptions, TreeOptions,
+                             ShowOptions, WatchOptions, EvictOptions, DoctorOptions, BenchOptions,
+                             PipelineCommand, FlowCommand, DemoOptions, ContenderOptions,
+                             DemoWorkerOptions, CompletionsOptions, ManOptions>;
 
 }  // namespace tenure::cli

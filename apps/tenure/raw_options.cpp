@@ -366,6 +366,10 @@ Command options_of(const std::string& subcommand, const Raw& raw,
   if (subcommand == "completions") return completions_options(raw);
   if (subcommand == "man") return ManOptions{};
   if (subcommand == "demo") return DemoOptions{};
+  if (subcommand == "demo-worker") {
+    return DemoWorkerOptions{.space = raw.space,
+                             .shipping = number_of<int>("MILLISECONDS", raw.limit, 0, 60'000)};
+  }
   return ContenderOptions{.space = raw.space, .path = path_of(raw.path)};
 }
 
