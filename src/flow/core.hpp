@@ -31,8 +31,8 @@
 
 namespace tenure::flow {
 
-// What the trigger that starts a workflow has in the same transaction. When the row is not as it was,
-// or the reign is over, the start is refused with Superseded.
+// What the trigger that starts a workflow has in the same transaction. When the row is not as it
+// was, or the reign is over, the start is refused with Superseded.
 struct StartPart {
   std::string row_key;
   Revision row_revision;
