@@ -205,13 +205,13 @@ void Core::drain(bool stop_steps) {
     while (busy_.load() > 0) idle_.wait(lock);
   }
   std::vector<std::shared_ptr<Instance>> gone;
-  std::map<std::string, std::unique_ptr<Watch>> watches;
+  std::map<std::string, EndWatch> watches;
   std::multimap<std::string, std::function<void(const FlowInfo&)>> listeners;
   {
     const base::Mutex::Scoped lock{mutex_};
     for (auto& [id, instance] : instances_) gone.push_back(std::move(instance));
     instances_.clear();
-    watches.swap(record_watches_);
+    watches.swap(end_watches_);
     listeners.swap(listeners_);  // Those who wait get Closed.
     drained_ = true;
   }
@@ -294,13 +294,19 @@ void Core::offer(const std::string& id, Event event) {
   }
 }
 
-void Core::forget(const Instance& instance) {
+bool Core::remove(const Instance& instance) {
   std::shared_ptr<Instance> gone;  // Frames end outside the lock.
   const base::Mutex::Scoped lock{mutex_};
   const auto at = instances_.find(instance.id());
-  if (at == instances_.end() || at->second.get() != &instance) return;
+  if (at == instances_.end() || at->second.get() != &instance) return false;
   gone = std::move(at->second);
   instances_.erase(at);
+  return listeners_.contains(instance.id());
+}
+
+// Whoever began to wait after it had told its end saw it here, and waits for it to tell.
+void Core::forget(const Instance& instance) {
+  if (remove(instance)) post([this, id = instance.id()] { look_for_end(id); });
 }
 
 void Core::waits(const std::shared_ptr<Instance>& instance) {
@@ -318,7 +324,7 @@ void Core::waits(const std::shared_ptr<Instance>& instance) {
     waiting_at_.erase(id);
     if (const auto found = instances_.find(id); found != instances_.end()) oldest = found->second;
   }
-  if (oldest && oldest->try_evict()) forget(*oldest);
+  if (oldest && oldest->try_evict()) static_cast<void>(remove(*oldest));
 }
 
 void Core::report(const std::string& id, const std::string& problem) {

@@ -145,7 +145,7 @@ class Core : public std::enable_shared_from_this<Core> {
   void read_inbox();
   void ended(const std::string& id, const Record& record);
   void waits(const std::shared_ptr<Instance>& instance);
-  void forget(const Instance& instance);
+  void forget(const Instance& instance);  // It has ended, or is another engine's.
   void report(const std::string& id, const std::string& problem);
   void begin_commit() noexcept { ++busy_; }
   // The calling job, with its commit, is all that is under way, and may wait for the store.
@@ -188,6 +188,13 @@ class Core : public std::enable_shared_from_this<Core> {
   [[nodiscard]] bool remove_ended(const keys::Timer& timer, const Reign& reign);
   [[nodiscard]] bool parent_runs(const Record& record);
   void look_for_end(const std::string& id);
+  // Of a workflow that others wait for, and that another engine has.
+  struct EndWatch {
+    std::uint64_t round = 0;  // Of the look that keeps its watch.
+    std::unique_ptr<Watch> watch;
+  };
+  // Returns whether somebody waits for its end.
+  [[nodiscard]] bool remove(const Instance& instance);
   void tell_end(const std::string& id, const Record& record);
   bool read_timers(const std::vector<std::pair<Partition, Range>>& wanted);
   void run_attempt(const std::shared_ptr<Instance>& instance,
@@ -229,7 +236,7 @@ class Core : public std::enable_shared_from_this<Core> {
   std::multimap<std::string, std::function<void(const FlowInfo&)>> listeners_
       TENURE_GUARDED_BY(mutex_);
   bool drained_ TENURE_GUARDED_BY(mutex_) = false;
-  std::map<std::string, std::unique_ptr<Watch>> record_watches_ TENURE_GUARDED_BY(mutex_);
+  std::map<std::string, EndWatch> end_watches_ TENURE_GUARDED_BY(mutex_);
   std::set<void*> lock_calls_ TENURE_GUARDED_BY(mutex_);  // Frames.
   std::set<std::shared_ptr<Attempt>> attempts_ TENURE_GUARDED_BY(mutex_);
 

@@ -49,16 +49,23 @@ void Core::when_ended(const std::string& id, std::function<void(const FlowInfo&)
   }
   look_for_end(id);
   std::multimap<std::string, std::function<void(const FlowInfo&)>> listeners;
-  std::map<std::string, std::unique_ptr<Watch>> watches;
+  std::map<std::string, EndWatch> watches;
   const base::Mutex::Scoped lock{mutex_};
   if (!drained_) return;
   listeners.swap(listeners_);  // drain() has done this before they came.
-  watches.swap(record_watches_);
+  watches.swap(end_watches_);
 }
 
-// Tells the listeners where the workflow has ended, or watches it where another engine has it.
+// Tells the listeners where the workflow has ended, or watches it where another engine has it. Of
+// several looks at once the last one to begin has read the most, and keeps its watch.
 void Core::look_for_end(const std::string& id) {
   const std::string key = keys::record(partition_of(id), id);
+  std::uint64_t round = 0;
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    if (!listeners_.contains(id)) return;
+    round = ++end_watches_[id].round;
+  }
   Outcome outcome;
   try {
     Txn txn;
@@ -84,7 +91,8 @@ void Core::look_for_end(const std::string& id) {
     }
   });
   const base::Mutex::Scoped lock{mutex_};
-  if (listeners_.contains(id)) record_watches_[id].swap(watch);
+  const auto at = end_watches_.find(id);
+  if (at != end_watches_.end() && at->second.round == round) at->second.watch.swap(watch);
 }
 
 void Core::tell_end(const std::string& id, const Record& record) {
@@ -95,9 +103,9 @@ void Core::tell_end(const std::string& id, const Record& record) {
     const auto [from, to] = listeners_.equal_range(id);
     for (auto at = from; at != to; ++at) told.push_back(std::move(at->second));
     listeners_.erase(from, to);
-    if (const auto at = record_watches_.find(id); at != record_watches_.end()) {
-      watch = std::move(at->second);
-      record_watches_.erase(at);
+    if (const auto at = end_watches_.find(id); at != end_watches_.end()) {
+      watch = std::move(at->second.watch);
+      end_watches_.erase(at);
     }
   }
   if (told.empty()) return;

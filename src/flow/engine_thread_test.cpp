@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <future>
 #include <mutex>
 #include <stop_token>
 #include <string>
@@ -34,6 +35,18 @@ TEST(FlowThreads, RunsManyWorkflowsAtOnce) {
   for (int i = 0; i < 100; ++i) {
     EXPECT_EQ(runs[static_cast<std::size_t>(i)].result<int>(), i * (i + 1) / 2);
   }
+}
+
+// The workflow is still in memory when its end is told: it has told all that it tells.
+TEST(FlowThreads, TellsTheEndToWhoeverAsksWhileItIsTold) {
+  Engine engine{store("memory:")};
+  engine.define("sum", sum);
+  const tenure::Run run = engine.start("sum", 3);
+  std::promise<std::string> second;
+  run.then([&](const FlowInfo& /*info*/) {
+    run.then([&](const FlowInfo& info) { second.set_value(info.result); });
+  });
+  EXPECT_EQ(second.get_future().get(), "6");
 }
 
 // Returns when it is asked to stop.
