@@ -268,9 +268,12 @@ bool Core::owns(Partition partition, const ReignRef& reign) const {
 
 // --- workflows in memory
 
-std::shared_ptr<Instance> Core::instance(const std::string& id, Partition partition,
-                                         const ReignRef& reign) {
+// Null: the partition is not ours. Asked with the lock held: lost() removes what is there by then,
+// and nothing of a reign that is over comes after.
+std::shared_ptr<Instance> Core::instance(const std::string& id, Partition partition) {
   const base::Mutex::Scoped lock{mutex_};
+  const ReignRef reign = partitions_->owner(partition);
+  if (!reign) return nullptr;
   std::shared_ptr<Instance>& found = instances_[id];
   if (!found || found->reign() != reign) {
     found = std::make_shared<Instance>(*this, id, partition, reign);
@@ -286,9 +289,8 @@ std::shared_ptr<Instance> Core::instance(const std::string& id, Partition partit
 void Core::offer(const std::string& id, Event event) {
   const Partition partition = partition_of(id);
   while (!stopping()) {
-    const ReignRef reign = partitions_->owner(partition);
-    if (!reign) return;  // The store keeps it for the owner.
-    const std::shared_ptr<Instance> one = instance(id, partition, reign);
+    const std::shared_ptr<Instance> one = instance(id, partition);
+    if (!one) return;  // The store keeps it for the owner.
     if (one->offer(event)) return;
     forget(*one);
   }

@@ -167,8 +167,7 @@ class Core : public std::enable_shared_from_this<Core> {
   [[nodiscard]] Queries queries();
   void taken(Partition partition);
   void lost(Partition partition);
-  [[nodiscard]] std::shared_ptr<Instance> instance(const std::string& id, Partition partition,
-                                                   const ReignRef& reign);
+  [[nodiscard]] std::shared_ptr<Instance> instance(const std::string& id, Partition partition);
   void try_start(const std::shared_ptr<StartCall>& call);
   void judge_start(const std::shared_ptr<StartCall>& call, const Outcome& outcome);
   void try_start_or_signal(const std::shared_ptr<SignalCall>& call);

@@ -45,7 +45,11 @@ void Core::when_ended(const std::string& id, std::function<void(const FlowInfo&)
   {
     const base::Mutex::Scoped lock{mutex_};
     listeners_.emplace(id, std::move(done));
-    if (instances_.contains(id)) return;  // Its end tells.
+    const auto at = instances_.find(id);
+    // Its end tells, or lost() looks for the end.
+    if (at != instances_.end() && at->second->reign() == partitions_->owner(partition_of(id))) {
+      return;
+    }
   }
   look_for_end(id);
   std::multimap<std::string, std::function<void(const FlowInfo&)>> listeners;

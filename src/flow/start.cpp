@@ -200,11 +200,14 @@ void Core::judge_start(const std::shared_ptr<StartCall>& call, const Outcome& ou
     if (call->reign && record.deadline) timer(keys::deadline_timer, *record.deadline);
     if (call->reign && !later && !queued) {
       {
-        // Unless a message was quicker, and made it read the record.
+        // Unless a message was quicker, and made it read the record; or the reign is over: then
+        // the next owner finds the workflow in the store.
         const base::Mutex::Scoped lock{mutex_};
-        instances_.try_emplace(
-            call->id, std::make_shared<Instance>(*this, call->id, call->partition, call->reign,
-                                                 record, outcome.revision));
+        if (partitions_->owner(call->partition) == call->reign) {
+          instances_.try_emplace(
+              call->id, std::make_shared<Instance>(*this, call->id, call->partition, call->reign,
+                                                   record, outcome.revision));
+        }
       }
       call->started(Run{shared_from_this(), call->id}, nullptr);
       offer(call->id, {Event::Load{}});
