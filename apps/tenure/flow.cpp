@@ -125,10 +125,10 @@ std::string tags_text(const FlowInfo& info) {
 
 // --- ls
 
-using Row = std::array<std::string, 5>;
+using FlowRow = std::array<std::string, 5>;
 
 // One line of the table; `state` is how to paint the third column.
-std::string row_text(const Row& row, const std::array<std::size_t, 5>& widest,
+std::string row_text(const FlowRow& row, const std::array<std::size_t, 5>& widest,
                      const Terminal& terminal, Style state) {
   std::string text;
   std::size_t gap = 0;
@@ -144,21 +144,21 @@ std::string row_text(const Row& row, const std::array<std::size_t, 5>& widest,
 }
 
 void print_table(const std::vector<FlowInfo>& all, Instant now, const Terminal& terminal) {
-  const Row head{"ID", "TYPE", "STATE", "AGE", "TAGS"};
-  std::vector<Row> rows;
+  const FlowRow head{"ID", "TYPE", "STATE", "AGE", "TAGS"};
+  std::vector<FlowRow> rows;
   rows.reserve(all.size());
   for (const FlowInfo& info : all) {
     rows.push_back({printable(info.id), printable(info.type), state_text(info),
                     base::age_text(detail::saturating_sub(now, info.created)), tags_text(info)});
   }
   std::array<std::size_t, 5> widest{};
-  const auto widen = [&widest](const Row& row) {
+  const auto widen = [&widest](const FlowRow& row) {
     for (std::size_t i = 0; i < row.size(); ++i) {
       widest.at(i) = std::max(widest.at(i), width(row.at(i)));
     }
   };
   widen(head);
-  for (const Row& row : rows) widen(row);
+  for (const FlowRow& row : rows) widen(row);
   const Terminal plain{false};
   fmt::print("{}\n", terminal.paint(Style::dim, row_text(head, widest, plain, Style::plain)));
   for (std::size_t i = 0; i < rows.size(); ++i) {

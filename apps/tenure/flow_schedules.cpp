@@ -60,9 +60,9 @@ Json json_of(const ScheduleInfo& info, Instant now) {
   return out;
 }
 
-using Row = std::array<std::string, 6>;
+using ScheduleRow = std::array<std::string, 6>;
 
-Row row_of(const ScheduleInfo& info, Instant now) {
+ScheduleRow row_of(const ScheduleInfo& info, Instant now) {
   const std::string last =
       info.last ? base::age_text(detail::saturating_sub(now, *info.last)) + " ago" : "never";
   const std::vector<Instant> next = info.next(now, 1);
@@ -77,15 +77,15 @@ Row row_of(const ScheduleInfo& info, Instant now) {
 }
 
 void print_table(const std::vector<ScheduleInfo>& all, Instant now, const Terminal& terminal) {
-  std::vector<Row> rows{{"ID", "TYPE", "TIMES", "NEXT", "LAST", "COUNT"}};
+  std::vector<ScheduleRow> rows{{"ID", "TYPE", "TIMES", "NEXT", "LAST", "COUNT"}};
   for (const ScheduleInfo& info : all) rows.push_back(row_of(info, now));
   std::array<std::size_t, 6> widest{};
-  for (const Row& row : rows) {
+  for (const ScheduleRow& row : rows) {
     for (std::size_t i = 0; i < row.size(); ++i) {
       widest.at(i) = std::max(widest.at(i), width(row.at(i)));
     }
   }
-  for (const Row& row : rows) {
+  for (const ScheduleRow& row : rows) {
     std::string text;
     for (std::size_t i = 0; i < row.size(); ++i) {
       text += row.at(i);

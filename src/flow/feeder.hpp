@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <utility>
 
@@ -37,6 +36,7 @@ class Feeder {
     }
     deliver();
     held_ = std::move(entry);
+    holds_ = true;
   }
   // Delivers the last one. `live`: the code after it has not run in a turn that was committed.
   void end(bool live) {
@@ -47,12 +47,12 @@ class Feeder {
 
  private:
   void deliver() {
-    if (!held_) return;
-    machine_->deliver(*held_);
-    held_.reset();
+    if (!std::exchange(holds_, false)) return;
+    machine_->deliver(held_);
   }
   detail::Machine* machine_;
-  std::optional<LogEntry> held_;
+  LogEntry held_;  // Not an optional: g++ 12 warns of one that is read uninitialised.
+  bool holds_ = false;
 };
 
 }  // namespace tenure::flow
