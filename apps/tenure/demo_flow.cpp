@@ -21,7 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // A step runs for a while, so that the viewer can see it, and says that it began.
-int work(std::string name, int milliseconds) {
+int work(const std::string& name, int milliseconds) {
   const std::string line = name + "\n";
   if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) return exit_failure;
   std::this_thread::sleep_for(std::chrono::milliseconds{milliseconds});
@@ -31,6 +31,7 @@ int work(std::string name, int milliseconds) {
 int shipping = 0;  // Of this process. The one that is to be killed takes long enough for that.
 int ship() { return work("ship", shipping); }
 
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-reference-coroutine-parameters): it outlives the flow.
 Flow<std::string> order(Context& ctx) {
   co_await ctx.run("reserve", work, "reserve", 60);
   co_await ctx.run("charge", work, "charge", 60);

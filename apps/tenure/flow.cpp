@@ -354,7 +354,7 @@ int flow(const FlowCommand& options, const Terminal& terminal) {
       case ls: return list(options, terminal);
       case show: return cli::show(options, terminal);
       case history: return cli::history(options, terminal);
-      case export_: return export_history(options);
+      case print_history: return export_history(options);
       case signal: return cli::signal(options);
       case schedules: return flow_schedules(options, terminal);
       case cancel:

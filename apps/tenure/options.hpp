@@ -107,7 +107,7 @@ struct FlowCommand {
     ls,
     show,
     history,
-    export_,
+    print_history,  // As one document: `export`.
     signal,
     cancel,
     terminate,

@@ -245,7 +245,7 @@ FlowCommand::Action flow_action_of(const std::string& text) {
   if (text == "ls") return ls;
   if (text == "show") return show;
   if (text == "history") return history;
-  if (text == "export") return export_;
+  if (text == "export") return print_history;
   if (text == "signal") return signal;
   if (text == "cancel") return cancel;
   if (text == "terminate") return terminate;

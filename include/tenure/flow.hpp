@@ -135,13 +135,14 @@ struct FlowInfo {
   std::optional<Instant> deadline;
   std::optional<Instant> ended;
   std::map<std::string, std::string> tags;
-  std::string input;                      // JSON array of the arguments.
-  std::string result;                     // Of a completed one.
-  ErrorInfo error;                        // Of one that ended otherwise.
-  std::string parent;                     // The workflow that started it; empty: none.
-  std::uint32_t run = 0;                  // How often it has continued as new.
-  std::string problem;                    // Why this engine cannot go on with it; empty: it can.
-  std::optional<std::size_t> position{};  // Of a queued one; 0: it is next.
+  std::string input;      // JSON array of the arguments.
+  std::string result;     // Of a completed one.
+  ErrorInfo error;        // Of one that ended otherwise.
+  std::string parent;     // The workflow that started it; empty: none.
+  std::uint32_t run = 0;  // How often it has continued as new.
+  std::string problem;    // Why this engine cannot go on with it; empty: it can.
+  // Of a queued one; 0: it is next.
+  std::optional<std::size_t> position{};  // NOLINT(readability-redundant-member-init)
 };
 
 struct FlowFilter {
@@ -230,7 +231,7 @@ class Run {
   [[nodiscard]] const std::string& id() const noexcept { return id_; }
   // Waits for the end. Throws WorkflowFailed where that is not a value.
   template <class T = void>
-  T result() const {
+  T result() const {  // NOLINT(modernize-use-nodiscard): some only wait.
     const std::string text = wait();
     if constexpr (!std::is_void_v<T>) return detail::decode_result<T>(text);
   }

@@ -178,7 +178,7 @@ class Core : public std::enable_shared_from_this<Core> {
   [[nodiscard]] bool reserve_number(StartCall& call, const std::string& numbered,
                                     std::uint32_t max);
   void find_rate(StartCall& call);
-  void add_limits(const StartCall& call, Txn& txn) const;
+  static void add_limits(const StartCall& call, Txn& txn);
   void look_again(StartCall& call, const Outcome& outcome);
   void give_back_place(StartCall& call);
   void clean(const keys::Timer& timer);

@@ -120,6 +120,7 @@ unsigned Cron::value_of(std::string_view word, std::string_view text, const Limi
 }
 
 // One part of a list: `*`, `a`, `a-b`, each with or without a step.
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): a part, then the text that it is of.
 std::uint64_t Cron::parse_part(std::string_view part, std::string_view text, const Limits& limits) {
   const std::vector<std::string_view> stepped = split(part, '/');
   unsigned step = 1;

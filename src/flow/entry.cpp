@@ -210,6 +210,20 @@ std::string encode(const Record& record) {
   return writer.take();
 }
 
+namespace {
+
+// Null: an unknown part.
+std::string* text_part(Record& record, std::uint8_t tag) noexcept {
+  switch (tag) {
+    case tag_root: return &record.root;
+    case tag_seat: return &record.seat;
+    case tag_trigger: return &record.trigger;
+    default: return nullptr;
+  }
+}
+
+}  // namespace
+
 std::expected<Record, std::string> decode_record(std::string_view bytes) {
   Reader reader{bytes};
   const std::uint8_t version = reader.byte();
@@ -244,10 +258,7 @@ std::expected<Record, std::string> decode_record(std::string_view bytes) {
       record.last.sequence = run.number();
       record.carried = run.number();
       if (!run.done() || record.run == 0) reader.fail();
-    } else if (std::string* const text = tag == tag_root      ? &record.root
-                                         : tag == tag_seat    ? &record.seat
-                                         : tag == tag_trigger ? &record.trigger
-                                                              : nullptr) {
+    } else if (std::string* const text = text_part(record, tag)) {
       if (value.empty() || !text->empty()) reader.fail();
       *text = value;
     } else {

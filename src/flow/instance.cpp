@@ -394,14 +394,15 @@ void Instance::apply(const std::shared_ptr<Turn>& turn) {
   Txn txn = std::move(turn->txn);
   turn->txn = {};
   if (turn->without_place) {
+    // NOLINTBEGIN(bugprone-unchecked-optional-access): an end that has a place.
     txn = *turn->without_place;
     try {
-      // NOLINTNEXTLINE(bugprone-unchecked-optional-access): an end that has a place.
       turn->handover = core_.give_back(turn->ended->admission, txn);
     } catch (const StoreError&) {
       retry(std::move(turn->events));
       return;
     }
+    // NOLINTEND(bugprone-unchecked-optional-access)
   }
   core_.begin_commit();
   const auto done = [self = shared_from_this(), turn](const Outcome& outcome,
@@ -428,6 +429,7 @@ void Instance::applied(const std::shared_ptr<Turn>& turn, const Outcome& outcome
                        const std::exception_ptr& error) {
   const bool done = !error && outcome.committed;
   if (turn->without_place) core_.gave_back(turn->handover, done);
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): checked on the same line.
   if (done && turn->ended && !turn->handover.removes) turn->ended->admission.clear();
   if (turn->without_place && !done && !error && ++turn->tries < max_end_tries &&
       !core_.stopping() && core_.owns(partition_, reign_)) {

@@ -161,7 +161,7 @@ class Instance : public std::enable_shared_from_this<Instance> {
   void handle_told(const Event::Told& told, Turn& turn);
   void add_timers(Turn& turn);
   void handle_timer(const Event::Timer& event, Turn& turn);
-  void handle_child(const Event::Child& child, Turn& turn);
+  void handle_child(const Event::Child& event, Turn& turn);
   void handle_child_ended(const Message& message, Turn& turn);
   void start_children(Turn& turn);
   void send(const Message& message, Turn& turn);

@@ -182,6 +182,7 @@ bool Instance::has_room(Turn& turn) {
   return !turn.full;
 }
 
+// NOLINTBEGIN(misc-no-recursion): a patch is appended after another entry, and nothing after it.
 void Instance::append(LogEntry entry, Turn& turn) {
   if (!has_room(turn)) return;
   entry.stamp = turn.now;
@@ -219,6 +220,7 @@ void Instance::append_note(EntryKind kind, std::string name, std::string value, 
   entry.value = std::move(value);
   append(std::move(entry), turn);
 }
+// NOLINTEND(misc-no-recursion)
 
 void Instance::append_for(const Operation& operation, EntryKind kind, std::uint32_t attempt,
                           std::string value, Turn& turn) {

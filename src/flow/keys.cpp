@@ -103,6 +103,7 @@ std::optional<Timer> parse_timer(std::string_view key) {
 Range timers(Partition partition) { return Range::prefix(in_partition('t', partition)); }
 
 std::string inbox(Partition partition) { return in_partition('i', partition); }
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): where, then which.
 std::string inbox(Partition partition, std::uint32_t number) {
   std::string key = in_partition('i', partition) + '\xff';
   add(key, number, 4);

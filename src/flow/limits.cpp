@@ -84,7 +84,7 @@ void Core::give_back_place(StartCall& call) {
   call.numbered.clear();
 }
 
-void Core::add_limits(const StartCall& call, Txn& txn) const {
+void Core::add_limits(const StartCall& call, Txn& txn) {
   using Mode = StartCall::Mode;
   if (call.rate_turn) {
     txn.guards.push_back(call.rate_turn->guard);

@@ -311,6 +311,7 @@ bool Machine::patched(const std::string& name) {
   return at->second;
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved into the table.
 void Machine::add_query(const std::string& name, Answer answer) {
   if (!queries_.try_emplace(name, std::move(answer)).second) {
     throw BadRequest("workflow '" + identity_.id + "' has a handler for the query '" + name +

@@ -106,6 +106,7 @@ FlowHistory Core::export_history(const std::string& id) { return queries().store
 
 // Answered by a replay of what is stored: whichever engine has the workflow, in memory or not, and
 // without a trace.
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): which one, what, with what.
 std::string Core::query(const std::string& id, const std::string& name,
                         const std::string& arguments) {
   const FlowHistory history = queries().stored_history(id);

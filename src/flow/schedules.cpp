@@ -104,7 +104,7 @@ ScheduleInfo Schedules::info(const std::string& id) const {
     found = info_of(state);
     return false;
   });
-  return *std::move(found);
+  return *std::move(found);  // NOLINT(bugprone-unchecked-optional-access): change() throws else.
 }
 
 void Schedules::pause(const std::string& id) const {

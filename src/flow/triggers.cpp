@@ -168,6 +168,7 @@ void Triggers::add_writes(Turn& turn, const TriggerStep& step) {
 }
 
 void Triggers::start(const std::shared_ptr<Turn>& turn) {
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): a step that starts something.
   const TriggerStep::Start& wanted = *turn->step.start;
   StartPart part{.row_key = keys::trigger(turn->partition, turn->row),
                  .row_revision = turn->revision,

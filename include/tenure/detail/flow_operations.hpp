@@ -105,6 +105,7 @@ class [[nodiscard]] StepAwait final : public StepBase {
   R await_resume() {
     throw_if_cancelled();
     throw_if_failed();
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): it ended with a value.
     if constexpr (!std::is_void_v<R>) return *std::move(result_);
   }
   [[nodiscard]] std::shared_ptr<const StepCall> make_call() const override {
@@ -114,7 +115,7 @@ class [[nodiscard]] StepAwait final : public StepBase {
  protected:
   void begin() override {
     StepBase::begin();
-    Hasher hasher;
+    Hasher hasher;  // NOLINT(misc-const-correctness): where there are arguments.
     std::apply([&](const A&... arguments) { (hasher.add_value(arguments), ...); }, arguments_);
     hash_ = hasher.value();
   }

@@ -132,6 +132,7 @@ class FlowPromise : public FlowPromiseBase {
   void return_value(V&& value) {
     value_.emplace(std::forward<V>(value));
   }
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): called once it has returned.
   [[nodiscard]] T take() { return *std::move(value_); }
 
  private:
