@@ -193,7 +193,7 @@ TEST(Guardian, ReportsLeftoversAndEndsThem) {
     command.output = Target::null();
     guardian.launch(command);
     EXPECT_TRUE(wait_for(guardian, Kind::exited).left);
-    EXPECT_TRUE(wait_until([&] { return find_marked(mark).size() == 4; }));
+    EXPECT_TRUE(wait_for_sleepers(mark, 4));
     // Busy: it would not be known to whom what is left belongs.
     EXPECT_EQ(launch_and_fail(guardian, {.words = {"true"}}).value, EBUSY);
     guardian.end(base::boot_time() + 1h);
@@ -285,7 +285,7 @@ TEST(Guardian, StopsAndResumesEverythingThatACommandStarted) {
   Command command = marked_shell(std::string{leaves_three_kinds} + "exec sleep 1000", mark);
   command.output = Target::null();
   guardian.launch(command);
-  ASSERT_TRUE(wait_until([&] { return find_marked(mark).size() == 5; }));
+  ASSERT_TRUE(wait_for_sleepers(mark, 5));
   const auto all_are = [&](bool stopped) {
     return [&mark, stopped] {
       return std::ranges::all_of(find_marked(mark),
@@ -312,7 +312,7 @@ TEST(Guardian, TheEndOfItsObjectEndsEverything) {
   {
     Guardian guardian = Guardian::start();
     guardian.launch(marked_shell(std::string{leaves_three_kinds} + "exec sleep 1000", mark));
-    ASSERT_TRUE(wait_until([&] { return find_marked(mark).size() == 5; }));
+    ASSERT_TRUE(wait_for_sleepers(mark, 5));
     // A process that the owner forked has a copy of the socket.
     const pid_t copy = ::fork();
     if (copy == 0) {

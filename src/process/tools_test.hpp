@@ -6,6 +6,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -69,12 +70,6 @@ inline long sleeps_of(pid_t pid) {
   return at == std::string::npos ? 0 : std::stol(status.substr(at + name.size()));
 }
 
-// Gone, or a zombie.
-inline bool is_dead(pid_t pid) {
-  const char state = state_of(pid);
-  return state == 'X' || state == 'Z';
-}
-
 // Asks again and again; false when the patience of tests ends.
 template <class State>
 bool wait_until(State state) {
@@ -84,6 +79,23 @@ bool wait_until(State state) {
     std::this_thread::yield();
   }
   return true;
+}
+
+// Waits until exactly so many marked processes are there, and all sleep: a shell on its way there
+// might start one more.
+inline bool wait_for_sleepers(const std::string& mark, std::size_t count) {
+  return wait_until([&] {
+    const std::vector<pid_t> found = find_marked(mark);
+    return found.size() == count && std::ranges::all_of(found, [](pid_t pid) {
+             return read_file("/proc/" + std::to_string(pid) + "/comm") == "sleep\n";
+           });
+  });
+}
+
+// Gone, or a zombie.
+inline bool is_dead(pid_t pid) {
+  const char state = state_of(pid);
+  return state == 'X' || state == 'Z';
 }
 
 inline Event next_event(Guardian& guardian) {
