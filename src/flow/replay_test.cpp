@@ -28,7 +28,9 @@ Flow<std::string> order(Context& ctx, std::string item) {
   const QueryHandler bad_query = ctx.on_query("bad", []() -> int { throw std::range_error("no"); });
   if (version == 2) co_await ctx.run("check", pack, item);
   if (version == 3 && ctx.patched("check")) co_await ctx.run("check", pack, item);
-  state = co_await ctx.run("pack", pack, version == 4 ? "other" : item);
+  const std::string packed =
+      version == 4 ? "other" : item;  // g++ 12 destroys `?:` twice in co_await.
+  state = co_await ctx.run("pack", pack, packed);
   const auto word = co_await ctx.wait_signal<std::string>("word", 1h);
   if (word) state += " " + *word;
   if (version == 5) co_return "too early";
