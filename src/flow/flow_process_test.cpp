@@ -104,7 +104,6 @@ class FlowProcesses : public ::testing::TestWithParam<std::string> {
       schema_ = std::make_unique<kit::Schema>();
       prefix_ = schema_->url();
     } else if (GetParam() == "etcd") {
-      if (!kit::Etcd::available()) GTEST_SKIP() << "etcd is not installed";
       prefix_ = kit::Etcd::instance().url(kit::new_prefix());
     }
   }
@@ -290,7 +289,6 @@ TEST_P(FlowProcesses, FireEachTimeOfAScheduleOnce) {
 // The server ends, and comes back when the engine's lease is over: the engine opens another
 // session. Row W02 of docs/museum.md.
 TEST(FlowServer, W02_IsAwayForLongerThanTheLease) {
-  if (!kit::Postgres::available()) GTEST_SKIP() << "PostgreSQL is not installed";
   kit::Postgres server;
   Engines engine{server.url_of("away") + "&connect_timeout=4&tcp_user_timeout=2000", 1};
   EXPECT_EQ(engine[0].ask("start 20"), "0 wrong");
@@ -304,7 +302,6 @@ TEST(FlowServer, W02_IsAwayForLongerThanTheLease) {
 
 // During the recovery of what a dead engine left.
 TEST(FlowServer, W02_RestartsDuringRecovery) {
-  if (!kit::Postgres::available()) GTEST_SKIP() << "PostgreSQL is not installed";
   kit::Postgres server;
   const std::string url = server.url_of("restarts") + "&connect_timeout=4&tcp_user_timeout=2000";
   {

@@ -39,16 +39,21 @@ bool Schedules::apply(const std::string& row, Guard guard, Write write) const {
   return store_->apply(txn).committed;
 }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): the key, and the id for the message.
+Entry Schedules::read(const std::string& key, const std::string& id) const {
+  Txn txn;
+  txn.reads.push_back(Range::key(key));
+  Outcome seen = store_->apply(txn);
+  if (seen.reads.front().empty()) throw NoSuchSchedule("there is no schedule '" + id + "'");
+  return std::move(seen.reads.front().front());
+}
+
 void Schedules::change(const std::string& id,
                        const std::function<bool(ScheduleState&)>& edit) const {
   const auto [row, partition] = row_of(id);
   const std::string key = keys::trigger(partition, row);
   while (true) {
-    Txn read;
-    read.reads.push_back(Range::key(key));
-    const Outcome seen = store_->apply(read);
-    if (seen.reads.front().empty()) throw NoSuchSchedule("there is no schedule '" + id + "'");
-    const Entry& entry = seen.reads.front().front();
+    const Entry entry = read(key, id);
     ScheduleState state = parsed(entry);
     if (!edit(state)) return;
     if (apply(row, Guard::unchanged(key, entry.changed), Write::put(key, encode(state)))) return;
@@ -138,11 +143,7 @@ void Schedules::remove(const std::string& id) const {
   const auto [row, partition] = row_of(id);
   const std::string key = keys::trigger(partition, row);
   while (true) {
-    Txn read;
-    read.reads.push_back(Range::key(key));
-    const Outcome seen = store_->apply(read);
-    if (seen.reads.front().empty()) throw NoSuchSchedule("there is no schedule '" + id + "'");
-    const Entry& entry = seen.reads.front().front();
+    const Entry entry = read(key, id);
     Txn txn;
     txn.durability = durability_;
     txn.guards.push_back(Guard::unchanged(key, entry.changed));

@@ -35,10 +35,11 @@ class Schedules {
   void remove(const std::string& id) const;
 
  private:
+  [[nodiscard]] Entry read(const std::string& key, const std::string& id) const;
   // `edit` returns false where nothing is to be written.
   void change(const std::string& id, const std::function<bool(ScheduleState&)>& edit) const;
   [[nodiscard]] std::pair<std::string, keys::Partition> row_of(const std::string& id) const;
-  // Writes `writes` and tells the owner; false: the guard failed.
+  // Makes the write and tells the owner; false: the guard failed.
   [[nodiscard]] bool apply(const std::string& row, Guard guard, Write write) const;
 
   Store* store_;
