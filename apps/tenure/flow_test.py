@@ -21,6 +21,7 @@ class _Worker:
             [os.environ["TENURE_FLOW_WORKER"], space.environment["TENURE_SPACE"]],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         space.started.append(self.process)
+        assert self.process.stdout.readline() == "ready\n"
 
     def tell(self, line):
         self.process.stdin.write(line + "\n")
@@ -47,7 +48,6 @@ def _shown(space, workflow, text):
         status, out, error = space.do("flow", "show", workflow)
         return out if status == 0 and text in out else None
     return wait_for(f"{text!r} in show {workflow}", shown)
-
 
 
 def flow_lists_and_changes_schedules(space):

@@ -1,6 +1,7 @@
 // For flow_test.py: an engine with workflows for `tenure flow` to look at.
 //
-//   flow_worker STORE    reads lines:   start ID [ITEM]     prints nothing
+//   flow_worker STORE    prints "ready" once the store is there, then reads lines:
+//                                       start ID [ITEM]     prints nothing
 //                                       wait ID             prints "ID STATE RESULT"
 //                                       replay FILE         prints "fits", or the difference
 //
@@ -42,6 +43,7 @@ int main(int argc, char** argv) {
   tenure::ScheduleOptions yearly{.id = "yearly", .cron = "0 0 1 1 *", .zone = "Europe/Berlin"};
   engine.schedule(yearly, "order", "nothing");
   engine.recover_all();
+  std::cout << "ready" << std::endl;
   std::string line;
   while (std::getline(std::cin, line)) {
     std::istringstream words{line};
