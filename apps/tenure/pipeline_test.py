@@ -354,6 +354,22 @@ run = "mkdir $HERE/alone && sleep 0.02 && rmdir $HERE/alone"
     pipeline.run("run")
 
 
+def pipeline_lost_locks_end_the_attempt(space):
+    pipeline = Pipeline(space, """
+[task.a]
+locks = ["registry", "other"]
+run = "trap '' TERM; test -e $HERE/again && exit; touch $HERE/again; echo $$ >$HERE/pid; sleep 1000"
+retry = { max = 1, base = "1ms" }
+""")
+    run = pipeline.start("run")
+    pid = _pid(pipeline)
+    held = next(one for one in space.tickets() if "registry" in json.dumps(one["claims"]))
+    assert space.do("evict", held["token"]) == (0, "", "")
+    out, _ = run.communicate()
+    assert run.returncode == 0 and "one of its locks was lost" in out, out
+    assert not is_running(pid)
+
+
 def pipeline_guardian_killed(space):
     pipeline = Pipeline(space, """
 [task.a]

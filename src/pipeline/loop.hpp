@@ -28,7 +28,7 @@
 
 namespace tenure::pipeline {
 
-enum class StopReason : std::uint8_t { timeout, cancel, remove };
+enum class StopReason : std::uint8_t { timeout, cancel, remove, lost };
 
 class Runner {
  public:

@@ -56,6 +56,12 @@ void Answers::put(HttpAnswer answer) {
   wake();
 }
 
+void Answers::put_lost(Index task) {
+  const std::scoped_lock lock{mutex_};
+  waiting_.lost.push_back(task);
+  wake();
+}
+
 Answers::Taken Answers::take() {
   const std::scoped_lock lock{mutex_};
   std::uint64_t count = 0;

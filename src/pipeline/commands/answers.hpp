@@ -1,5 +1,5 @@
-// answers.hpp: what other threads have to tell the thread of the loop: grants of claims, and
-// answers of HTTP servers.
+// answers.hpp: what other threads have to tell the thread of the loop: grants of claims and their
+// loss, and answers of HTTP servers.
 //
 // Shared with whoever answers, because an answer may come after the runner is gone.
 //
@@ -52,9 +52,11 @@ class Answers {
   [[nodiscard]] int descriptor() const noexcept { return wake_.get(); }
   void put(ClaimAnswer answer);
   void put(HttpAnswer answer);
+  void put_lost(Index task);  // One of its claims.
   struct Taken {
     std::vector<ClaimAnswer> claims;
     std::vector<HttpAnswer> http;
+    std::vector<Index> lost;
   };
   [[nodiscard]] Taken take();
 

@@ -17,6 +17,14 @@ namespace tenure::pipeline {
 
 using process::Guardian;
 
+namespace {
+
+constexpr const char* text_of_loss = "one of its locks was lost";
+// Between SIGTERM and SIGKILL after that: somebody else waits for the lock.
+constexpr std::chrono::seconds grace_of_loss{1};
+
+}  // namespace
+
 CommandRunner::CommandRunner(std::vector<CommandTask> tasks, std::vector<Guardian> guardians,
                              RunState& state, CommandListener& listener, Options options)
     : tasks_(std::move(tasks)),
@@ -78,14 +86,19 @@ void CommandRunner::unclaim(Index task) {
     at->second.request_stop();
     claims_.erase(at);
   }
-  holds_.erase(task);
+  claimed_.erase(task);
 }
 
 void CommandRunner::take_claims(ClaimAnswer answer) {
   // Of a request that was taken back, grants that came all the same are released here.
   if (claims_.erase(answer.task) == 0) return;
   if (answer.error.empty()) {
-    holds_.emplace(answer.task, std::move(answer.holds));
+    Claimed& own = claimed_[answer.task];
+    own.holds = std::move(answer.holds);
+    for (const Hold& hold : own.holds) {
+      own.when_lost.emplace_back(
+          hold.lost(), [answers = answers_, task = answer.task] { answers->put_lost(task); });
+    }
     reports_.push_back({.task = answer.task, .kind = Report::Kind::claimed});
   } else {
     attempts_[answer.task].why = "its locks cannot be granted: " + answer.error;
@@ -93,8 +106,20 @@ void CommandRunner::take_claims(ClaimAnswer answer) {
   }
 }
 
+bool CommandRunner::Claimed::lost() const {
+  return std::ranges::any_of(holds, [](const Hold& hold) { return hold.lost().stop_requested(); });
+}
+
+void CommandRunner::on_lost(Index task) {
+  const auto claimed = claimed_.find(task);
+  // Not so: the loss was one of an attempt before this one.
+  if (claimed == claimed_.end() || !claimed->second.lost()) return;
+  stop(task, StopReason::lost);
+}
+
 void CommandRunner::take_answers() {
   Answers::Taken taken = answers_->take();
+  for (const Index task : taken.lost) on_lost(task);
   for (ClaimAnswer& answer : taken.claims) take_claims(std::move(answer));
   for (const HttpAnswer& answer : taken.http) {
     // An answer that nobody waits for any more has no slot.
@@ -149,6 +174,10 @@ void CommandRunner::start(Index task, unsigned attempt) {
          "its work was done, and add the check");
     return;
   }
+  if (const auto claimed = claimed_.find(task); claimed != claimed_.end() && claimed->second.lost()) {
+    fail(*free, text_of_loss);
+    return;
+  }
   advance(*free, Step::when);
 }
 
@@ -160,7 +189,7 @@ void CommandRunner::fail(Slot& slot, std::string why) {
 std::nullopt_t CommandRunner::finish(Slot& slot, Report::Kind kind) {
   if (!restore_edits(slot) && kind == Report::Kind::done) kind = Report::Kind::failed;
   stop_asking(slot);
-  holds_.erase(slot.task);
+  claimed_.erase(slot.task);
   reports_.push_back({.task = std::exchange(slot.task, no_task), .kind = kind});
   return std::nullopt;
 }
@@ -173,13 +202,16 @@ void CommandRunner::stop(Index task, StopReason reason) {
       case StopReason::timeout: attempts_[task].why = "timed out"; break;
       case StopReason::cancel: attempts_[task].why = "cancelled"; break;
       case StopReason::remove: attempts_[task].why = "removed"; break;
+      case StopReason::lost: attempts_[task].why = text_of_loss; break;
     }
   }
   slot->stopping = true;
   if (slot->idle()) {
     finish(*slot, Report::Kind::failed);
   } else if (slot->guardian) {
-    slot->guardian->end(detail::saturating_add(base::boot_time(), tasks_[task].task.grace));
+    std::chrono::nanoseconds grace = tasks_[task].task.grace;
+    if (reason == StopReason::lost) grace = std::min<std::chrono::nanoseconds>(grace, grace_of_loss);
+    slot->guardian->end(detail::saturating_add(base::boot_time(), grace));
   }
 }
 

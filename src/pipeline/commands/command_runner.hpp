@@ -28,7 +28,8 @@
 //  3. Two tasks of this run that edit one file run one after another: a task claims its files
 //     before it takes a slot, and has them until they are restored.
 //  4. However an attempt ends, its files are restored before its end is reported.
-//  5. The listener is told of an end after that end is committed: what somebody saw as done is not
+//  5. A command whose task has lost a lock is ended, and the attempt fails.
+//  6. The listener is told of an end after that end is committed: what somebody saw as done is not
 //     repeated by a resumed run.
 //
 // Requires: the process is a subreaper (adopt_orphans).
@@ -156,6 +157,13 @@ class CommandRunner final : public Runner {
     std::chrono::nanoseconds took{};
     std::string why;
   };
+  // What a task has claimed, and who tells the loop of a loss.
+  struct Claimed {
+    std::vector<Hold> holds;
+    std::deque<std::stop_callback<std::function<void()>>> when_lost;
+
+    [[nodiscard]] bool lost() const;
+  };
   struct Attempt {
     unsigned number = 0;
     std::chrono::nanoseconds began{};
@@ -180,6 +188,7 @@ class CommandRunner final : public Runner {
   void replace_guardian(Slot& slot);
   void take_answers();
   void take_claims(ClaimAnswer answer);
+  void on_lost(Index task);
   [[nodiscard]] std::optional<Report> take_report();
   [[nodiscard]] int timeout_ms(std::optional<std::chrono::nanoseconds> until);
   void poll_once(std::optional<std::chrono::nanoseconds> until);
@@ -194,7 +203,7 @@ class CommandRunner final : public Runner {
   std::vector<Source> sources_;
   std::deque<Report> reports_;
   std::vector<Ended> untold_;  // Noted, but not committed.
-  std::map<Index, std::vector<Hold>> holds_;
+  std::map<Index, Claimed> claimed_;
   std::map<Index, std::stop_source> claims_;
   std::shared_ptr<Answers> answers_;
   Space files_;  // The files that tasks of this run edit.
