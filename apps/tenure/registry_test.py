@@ -183,5 +183,41 @@ def registry_survives_kills(space):
     assert again["done"] == PACKAGES, again
 
 
+SECURE_SERVER = """
+const http2 = require("http2"), fs = require("fs");
+const [key, cert, port] = process.argv.slice(1);
+const settings = { key: fs.readFileSync(key), cert: fs.readFileSync(cert), allowHTTP1: true };
+http2.createSecureServer(settings, (request, response) => {
+  console.log(request.httpVersion);
+  response.end();
+}).listen(Number(port), "127.0.0.1", () => console.log("ready"));
+"""
+
+
+def https_checks_are_asked_by_http2(space):
+    made = servers.Certificates(space.file("certificates"))
+    port = servers.free_port()
+    server = servers.Process(["node", "-e", SECURE_SERVER, made.key("server"), made.cert("server"),
+                              str(port)], space.directory)
+    server.wait_ready(lambda: "ready" in server.log.read_text())
+    pipeline = Pipeline(space, f"""
+[task.a]
+run = "echo ran >>$HERE/ran"
+verify = {{ http = "https://127.0.0.1:{port}/" }}
+[task.b]
+run = "echo ran >>$HERE/ran"
+done = {{ http = "https://127.0.0.1:{port}/" }}
+""")
+    # Somebody whom this machine does not trust.
+    done = pipeline.run("run", "--only", "b", status=1)
+    assert "certificate" in done.out and pipeline.text("ran") == "", (done.out, done.err)
+    for variable in ("CURL_CA_BUNDLE", "SSL_CERT_FILE"):
+        pipeline.environment[variable] = str(made.cert("ca"))
+        pipeline.run("run")
+        del pipeline.environment[variable]
+    assert pipeline.text("ran") == "ran\n" * 2
+    assert server.log.read_text().split() == ["ready"] + ["2.0"] * 4, server.log.read_text()
+
+
 if __name__ == "__main__":
     main(globals())

@@ -1,6 +1,7 @@
 #include "net/http_client.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -27,6 +28,14 @@ CURLM* new_multi() {
   return multi;
 }
 
+std::string ca_file_of_environment() {
+  for (const char* const name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): as getaddrinfo does.
+    if (const char* const file = std::getenv(name); file != nullptr && *file != '\0') return file;
+  }
+  return {};
+}
+
 }  // namespace
 
 // Jobs belong to the loop's thread; other threads leave orders under the mutex and wake it.
@@ -36,6 +45,7 @@ class HttpClient::Loop {
       : options_(std::move(options)),
         random_(options_.seed != 0 ? options_.seed : std::random_device{}()),
         multi_(new_multi()) {
+    if (options_.ca_file.empty()) options_.ca_file = ca_file_of_environment();
     options_.connections = std::max<std::size_t>(options_.connections, 1);
     const auto pool = static_cast<long>(options_.connections);
     ::curl_multi_setopt(multi_.get(), CURLMOPT_MAX_TOTAL_CONNECTIONS, pool);

@@ -78,7 +78,9 @@ using HttpResult = std::expected<HttpResponse, HttpError>;
 
 struct HttpClientOptions {
   std::size_t connections = 10;
-  std::string ca_file{};  // Empty: libcurl's own.
+  // Whom to trust. Empty: CURL_CA_BUNDLE or SSL_CERT_FILE, as the curl program has it; else
+  // libcurl's own.
+  std::string ca_file{};
   // Retries are timed by these. A test that moves them calls wake().
   std::function<base::BootTime()> now = base::boot_time;
   std::function<std::chrono::system_clock::time_point()> wall_time = std::chrono::system_clock::now;
