@@ -174,7 +174,8 @@ void CommandRunner::start(Index task, unsigned attempt) {
          "its work was done, and add the check");
     return;
   }
-  if (const auto claimed = claimed_.find(task); claimed != claimed_.end() && claimed->second.lost()) {
+  if (const auto claimed = claimed_.find(task);
+      claimed != claimed_.end() && claimed->second.lost()) {
     fail(*free, text_of_loss);
     return;
   }
@@ -210,7 +211,8 @@ void CommandRunner::stop(Index task, StopReason reason) {
     finish(*slot, Report::Kind::failed);
   } else if (slot->guardian) {
     std::chrono::nanoseconds grace = tasks_[task].task.grace;
-    if (reason == StopReason::lost) grace = std::min<std::chrono::nanoseconds>(grace, grace_of_loss);
+    if (reason == StopReason::lost)
+      grace = std::min<std::chrono::nanoseconds>(grace, grace_of_loss);
     slot->guardian->end(detail::saturating_add(base::boot_time(), grace));
   }
 }
