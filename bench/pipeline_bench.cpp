@@ -227,6 +227,9 @@ int main(int argc, char** argv) {
                .text = "commands of a manifest per second, with state; what do they cost?",
                .ask = &ask_pipeline_commands,
                .threads = Threads::never},
+      Question{.name = "pipeline_resume",
+               .text = "how soon does a resumed run start what is left?",
+               .ask = &ask_pipeline_resume},
   };
   return run_program(argc, argv, questions);
 }

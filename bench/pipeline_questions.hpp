@@ -6,5 +6,6 @@
 namespace tenure::bench {
 
 void ask_pipeline_commands(Report& report);
+void ask_pipeline_resume(Report& report);
 
 }  // namespace tenure::bench
