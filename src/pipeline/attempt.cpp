@@ -243,7 +243,9 @@ void Crew::keep_error(Index task, std::exception_ptr error) {
 }
 
 void Crew::count_ended(std::size_t count) {
-  if (count != 0 && unfinished_.fetch_sub(count) == count) finish_run();
+  if (count == 0 || unfinished_.fetch_sub(count) != count) return;
+  // Before run() somebody may still add a task; from then on zero stays zero (append).
+  if (ran_.load() && unfinished_.load() == 0) finish_run();
 }
 
 void Crew::finish_run() {

@@ -127,6 +127,20 @@ TEST(PipelineControl, RemoveBeforeTheRun) {
   EXPECT_EQ(ends(pipeline, pipeline.run(), 2), "a=skipped b=done");
 }
 
+// What was removed before the run is no end of the run.
+TEST(PipelineControl, ATaskAddedAfterAllOthersWereRemovedRuns) {
+  Pipeline pipeline;
+  const TaskId removed = pipeline.add("removed", [] { FAIL(); });
+  pipeline.prepare();
+  EXPECT_TRUE(pipeline.remove(removed));
+  bool ran = false;
+  const TaskId added = pipeline.add("added", [&] { ran = true; });
+  const PipelineResult result = pipeline.run();
+  EXPECT_TRUE(ran);
+  EXPECT_EQ(result.end(removed), TaskEnd::skipped);
+  EXPECT_EQ(result.end(added), TaskEnd::done);
+}
+
 TEST(PipelineControl, ClaimsAreHeldWhileTheTaskRuns) {
   const Space space = open("local:");
   Pipeline pipeline{{.concurrency = 4}};

@@ -192,7 +192,7 @@ class Crew final : public detail::JobListener {
   std::vector<std::pair<Index, Dependents>> removals_ TENURE_GUARDED_BY(control_mutex_);
   unsigned concurrency_ TENURE_GUARDED_BY(control_mutex_);
   bool running_ TENURE_GUARDED_BY(control_mutex_) = false;
-  bool ran_ TENURE_GUARDED_BY(control_mutex_) = false;
+  std::atomic<bool> ran_{false};                               // Set with control_mutex_ held.
   Chunks<std::unique_ptr<Extra>, 12, Plan::max_size> extras_;  // Appended to under control_mutex_.
 
   base::Mutex extras_mutex_;
