@@ -3,6 +3,7 @@
 // Thread safety: all of it, from any thread; define() and errors() before the first other call.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/annotations.hpp"
@@ -237,7 +239,14 @@ class Core : public std::enable_shared_from_this<Core> {
   bool drained_ TENURE_GUARDED_BY(mutex_) = false;
   std::map<std::string, EndWatch> end_watches_ TENURE_GUARDED_BY(mutex_);
   std::set<void*> lock_calls_ TENURE_GUARDED_BY(mutex_);  // Frames.
-  std::set<std::shared_ptr<Attempt>> attempts_ TENURE_GUARDED_BY(mutex_);
+
+  // The steps that run or wait for a thread, in parts, so that threads rarely meet.
+  struct Attempts {
+    base::Mutex mutex;
+    std::unordered_set<std::shared_ptr<Attempt>> all TENURE_GUARDED_BY(mutex);
+  };
+  std::array<Attempts, 16> attempts_;
+  [[nodiscard]] Attempts& attempts_with(const Attempt& attempt) noexcept;
 
   // Timers: what is next, and the watch that tells.
   base::Mutex fire_mutex_;
