@@ -287,12 +287,12 @@ std::shared_ptr<Instance> Core::instance(const std::string& id, Partition partit
 }
 
 // NOLINTNEXTLINE(misc-no-recursion,performance-unnecessary-value-param): it posts the event.
-void Core::offer(const std::string& id, Event event) {
+void Core::offer(const std::string& id, Event event, bool here) {
   const Partition partition = partition_of(id);
   while (!stopping()) {
     const std::shared_ptr<Instance> one = instance(id, partition);
     if (!one) return;  // The store keeps it for the owner.
-    if (one->offer(event)) return;
+    if (one->offer(event, here)) return;
     forget(*one);
   }
 }

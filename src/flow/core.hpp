@@ -153,8 +153,9 @@ class Core : public std::enable_shared_from_this<Core> {
   // The calling job, with its commit, is all that is under way, and may wait for the store.
   [[nodiscard]] bool alone() const noexcept { return busy_.load() == 2 && !options_.executor; }
   void end_commit() noexcept { done_one(); }
-  // The workflow, in memory or to be loaded, gets the event, if its partition is ours.
-  void offer(const std::string& id, Event event);
+  // The workflow, in memory or to be loaded, gets the event, if its partition is ours. `here`: it
+  // runs on this thread.
+  void offer(const std::string& id, Event event, bool here = false);
 
  private:
   struct StartCall;
