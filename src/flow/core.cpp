@@ -181,9 +181,10 @@ void Core::drain(bool stop_steps) {
     const base::Mutex::Scoped lock{begin_mutex_};
     if (stopping_.exchange(true)) return;
   }
-  if (stop_steps) {
-    const base::Mutex::Scoped lock{mutex_};
-    for (const std::shared_ptr<Attempt>& attempt : attempts_) {
+  for (Attempts& attempts : attempts_) {
+    if (!stop_steps) break;
+    const base::Mutex::Scoped lock{attempts.mutex};
+    for (const std::shared_ptr<Attempt>& attempt : attempts.all) {
       attempt->abandoned = true;
       attempt->stop.request_stop();
     }
@@ -286,12 +287,12 @@ std::shared_ptr<Instance> Core::instance(const std::string& id, Partition partit
 }
 
 // NOLINTNEXTLINE(misc-no-recursion,performance-unnecessary-value-param): it posts the event.
-void Core::offer(const std::string& id, Event event) {
+void Core::offer(const std::string& id, Event event, bool here) {
   const Partition partition = partition_of(id);
   while (!stopping()) {
     const std::shared_ptr<Instance> one = instance(id, partition);
     if (!one) return;  // The store keeps it for the owner.
-    if (one->offer(event)) return;
+    if (one->offer(event, here)) return;
     forget(*one);
   }
 }
@@ -335,12 +336,18 @@ void Core::report(const std::string& id, const std::string& problem) {
 
 // --- steps
 
+Core::Attempts& Core::attempts_with(const Attempt& attempt) noexcept {
+  const std::size_t hash = std::hash<const Attempt*>{}(&attempt);
+  return attempts_[(hash / alignof(std::max_align_t) * 7 / 8) % attempts_.size()];
+}
+
 void Core::start_attempt(const std::shared_ptr<Instance>& instance,
                          const std::shared_ptr<Attempt>& attempt) {
   {
-    const base::Mutex::Scoped lock{mutex_};
+    Attempts& attempts = attempts_with(*attempt);
+    const base::Mutex::Scoped lock{attempts.mutex};
     if (stopping()) return;
-    attempts_.insert(attempt);
+    attempts.all.insert(attempt);
   }
   watch_attempt(instance, attempt);
   ++busy_;
@@ -370,8 +377,9 @@ void Core::run_attempt(const std::shared_ptr<Instance>& instance,
     ThreadPool::ending();
     if (!attempt->abandoned) instance->offer({std::move(ended)}, true);
   }
-  const base::Mutex::Scoped lock{mutex_};
-  attempts_.erase(attempt);
+  Attempts& attempts = attempts_with(*attempt);
+  const base::Mutex::Scoped lock{attempts.mutex};
+  attempts.all.erase(attempt);
 }
 
 void Core::watch_attempt(const std::shared_ptr<Instance>& instance,
@@ -385,8 +393,9 @@ void Core::watch_attempt(const std::shared_ptr<Instance>& instance,
   if (!next) return;
   post_at(*next, [this, weak = std::weak_ptr{instance}, attempt] {
     {
-      const base::Mutex::Scoped lock{mutex_};
-      if (!attempts_.contains(attempt)) return;
+      Attempts& attempts = attempts_with(*attempt);
+      const base::Mutex::Scoped lock{attempts.mutex};
+      if (!attempts.all.contains(attempt)) return;
     }
     const std::shared_ptr<Instance> alive = weak.lock();
     if (!alive) return;

@@ -3,6 +3,7 @@
 // Thread safety: all of it, from any thread; define() and errors() before the first other call.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/annotations.hpp"
@@ -151,8 +153,9 @@ class Core : public std::enable_shared_from_this<Core> {
   // The calling job, with its commit, is all that is under way, and may wait for the store.
   [[nodiscard]] bool alone() const noexcept { return busy_.load() == 2 && !options_.executor; }
   void end_commit() noexcept { done_one(); }
-  // The workflow, in memory or to be loaded, gets the event, if its partition is ours.
-  void offer(const std::string& id, Event event);
+  // The workflow, in memory or to be loaded, gets the event, if its partition is ours. `here`: it
+  // runs on this thread.
+  void offer(const std::string& id, Event event, bool here = false);
 
  private:
   struct StartCall;
@@ -237,7 +240,14 @@ class Core : public std::enable_shared_from_this<Core> {
   bool drained_ TENURE_GUARDED_BY(mutex_) = false;
   std::map<std::string, EndWatch> end_watches_ TENURE_GUARDED_BY(mutex_);
   std::set<void*> lock_calls_ TENURE_GUARDED_BY(mutex_);  // Frames.
-  std::set<std::shared_ptr<Attempt>> attempts_ TENURE_GUARDED_BY(mutex_);
+
+  // The steps that run or wait for a thread, in parts, so that threads rarely meet.
+  struct Attempts {
+    base::Mutex mutex;
+    std::unordered_set<std::shared_ptr<Attempt>> all TENURE_GUARDED_BY(mutex);
+  };
+  std::array<Attempts, 16> attempts_;
+  [[nodiscard]] Attempts& attempts_with(const Attempt& attempt) noexcept;
 
   // Timers: what is next, and the watch that tells.
   base::Mutex fire_mutex_;

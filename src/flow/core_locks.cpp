@@ -112,7 +112,7 @@ Core::LockCall Core::wait_for_lock(std::shared_ptr<Core> self, std::string id, O
         self->store_->latest_now() + std::chrono::milliseconds{100},
         [self, id, key, owner, claims] { self->wait_for_lock(self, id, key, owner, claims); });
   } else if (event && !self->stopping()) {
-    self->offer(id, *std::move(event));
+    self->offer(id, *std::move(event), true);  // In a job of its own.
   }
 }
 

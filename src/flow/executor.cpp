@@ -1,11 +1,24 @@
 #include "flow/executor.hpp"
 
+#include <algorithm>
+#include <optional>
+#include <tuple>
 #include <utility>
 
+#include "store/common/told_together.hpp"
 #include "store/threads.hpp"
 
 namespace tenure::flow {
 namespace {
+
+// About what it costs to wake a thread.
+constexpr std::chrono::microseconds short_job{20};
+// A job that takes longer counts as this: one among short ones may have been preempted, two of the
+// last few make the usual time long.
+constexpr std::chrono::microseconds longest_counted{100};
+constexpr std::chrono::milliseconds look_every{1};
+// Jobs that keep a thread busy while the rest of a batch is called back.
+constexpr std::size_t several = 8;
 
 // Of the calling thread: the pool whose job ends soon.
 thread_local const ThreadPool* serving = nullptr;
@@ -16,17 +29,37 @@ thread_local bool is_ending = false;
 void ThreadPool::ending() noexcept { is_ending = true; }
 
 void ThreadPool::post(std::function<void()> job) {
-  const base::Mutex::Scoped lock{mutex_};
-  jobs_.push_back(std::move(job));
-  if (serving == this && is_ending && jobs_.size() == 1) return;
-  if (idle_ > waking_) {
-    if (waking_ == 0) {
-      ++waking_;
-      work_.notify_one();
+  const bool in_batch = stores::ToldTogether::here();
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    jobs_.push_back(std::move(job));
+    if (serving == this && is_ending && jobs_.size() == 1) return;
+    if (!in_batch || jobs_.size() >= several) {
+      call_another();
+      return;
     }
-  } else if (waking_ == 0 && threads_.size() < limit_) {
-    threads_.push_back(stores::quiet_thread([this] { serve(); }));
   }
+  stores::ToldTogether::at_end(this, [self = shared_from_this()] {
+    const base::Mutex::Scoped lock{self->mutex_};
+    if (!self->jobs_.empty()) self->call_another();
+  });
+}
+
+void ThreadPool::call_another() {
+  if (waking_ || (busy_ > 0 && guarded_ && usual_ < short_job)) return;
+  if (idle_ > 0) {
+    --idle_;
+    called_ = true;
+    work_.notify_one();
+  } else if (guarded_) {
+    guarded_ = false;
+    guard_.notify_one();
+  } else if (threads_.size() < limit_) {
+    threads_.push_back(stores::quiet_thread([this] { serve(); }));
+  } else {
+    return;
+  }
+  waking_ = true;
 }
 
 void ThreadPool::stop() {
@@ -35,37 +68,68 @@ void ThreadPool::stop() {
     const base::Mutex::Scoped lock{mutex_};
     stopping_ = true;
     work_.notify_all();
+    guard_.notify_all();
     threads.swap(threads_);
   }
   for (std::thread& thread : threads) thread.join();
 }
 
+void ThreadPool::sleep(base::Mutex::Scoped& lock) {
+  if (!guarded_) {
+    stand_guard(lock);
+    if (!jobs_.empty() || stopping_) return;
+  }
+  ++idle_;
+  while (!called_ && !stopping_) work_.wait(lock);
+  if (called_) {
+    called_ = false;
+    waking_ = false;
+  } else {
+    --idle_;
+  }
+}
+
+void ThreadPool::stand_guard(base::Mutex::Scoped& lock) {
+  guarded_ = true;
+  std::uint64_t seen = 0;
+  do {
+    seen = taken_;
+    std::ignore = guard_.wait_for(lock, look_every);
+    if (!guarded_) {  // It was called.
+      waking_ = false;
+      return;
+    }
+  } while (!stopping_ && taken_ != seen);
+  guarded_ = false;
+}
+
 void ThreadPool::serve() {
   serving = this;
   base::Mutex::Scoped lock{mutex_};
+  waking_ = false;
+  std::optional<Clock::time_point> began;
   while (true) {
     is_ending = false;
     while (jobs_.empty()) {
       if (stopping_) return;
-      ++idle_;
-      work_.wait(lock);
-      --idle_;
-      if (waking_ > 0) --waking_;
+      sleep(lock);
+      began.reset();
     }
     std::function<void()> job = std::move(jobs_.front());
     jobs_.pop_front();
-    if (!jobs_.empty() && !stopping_) {
-      if (idle_ > waking_) {
-        ++waking_;
-        work_.notify_one();
-      } else if (idle_ == 0 && threads_.size() < limit_) {
-        threads_.push_back(stores::quiet_thread([this] { serve(); }));
-      }
-    }
+    ++taken_;
+    ++busy_;
+    if (!jobs_.empty() && !stopping_) call_another();
     lock.unlock();
+    if (!began) began = Clock::now();
     job();
     job = nullptr;
+    const Clock::time_point ended = Clock::now();
     lock.lock();
+    --busy_;
+    const Clock::duration time = std::min<Clock::duration>(ended - *began, longest_counted);
+    usual_ += (time - usual_) / 8;
+    began = ended;
   }
 }
 

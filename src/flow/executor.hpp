@@ -1,16 +1,26 @@
 // executor.hpp: threads that run jobs: steps, and what else the engine has to do.
 //
-// A job that is posted wakes one thread; a thread that takes a job and sees another one wakes the
-// next. So a batch of jobs that one thread gets done wakes no other. A thread that is about to end
-// its job takes the next one itself.
+// A wake-up costs more than a short job. So while jobs are short, one thread runs them one after
+// the other. The others sleep, except for a guard, which looks once per millisecond whether a job
+// keeps that thread, and then runs the next one itself. While jobs are long, each one that waits
+// wakes a thread. A thread that is about to end its job takes the next one itself.
+//
+// Jobs that callbacks of one batch of the store post wake a thread when there are several, or when
+// the last callback has returned.
+//
+// Invariant: while a job waits and not every thread has one, a thread is being woken, the guard is
+// awake, or a thread that calls back will see to it.
 //
 // Thread safety: all of it; stop() once.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -20,7 +30,7 @@
 
 namespace tenure::flow {
 
-class ThreadPool final : public Executor {
+class ThreadPool final : public Executor, public std::enable_shared_from_this<ThreadPool> {
  public:
   explicit ThreadPool(std::size_t threads) : limit_(threads) {}
   ThreadPool(const ThreadPool&) = delete;
@@ -35,16 +45,29 @@ class ThreadPool final : public Executor {
   void stop();
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   void serve();
+  // Until it is called, or a job waits for too long.
+  void sleep(base::Mutex::Scoped& lock) TENURE_REQUIRES(mutex_);
+  void stand_guard(base::Mutex::Scoped& lock) TENURE_REQUIRES(mutex_);
+  // A job waits: wakes a thread, or makes one, unless that can wait.
+  void call_another() TENURE_REQUIRES(mutex_);
 
   const std::size_t limit_;
   base::Mutex mutex_;
   std::condition_variable_any work_;
+  std::condition_variable_any guard_;
   std::deque<std::function<void()>> jobs_ TENURE_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_ TENURE_GUARDED_BY(mutex_);
-  std::size_t idle_ TENURE_GUARDED_BY(mutex_) = 0;
-  std::size_t waking_ TENURE_GUARDED_BY(mutex_) = 0;  // Told to wake, not yet running.
+  std::size_t idle_ TENURE_GUARDED_BY(mutex_) = 0;  // Asleep and not called; without the guard.
+  std::size_t busy_ TENURE_GUARDED_BY(mutex_) = 0;  // Have a job.
+  bool waking_ TENURE_GUARDED_BY(mutex_) = false;  // One was called, or made, and does not run yet.
+  bool called_ TENURE_GUARDED_BY(mutex_) = false;  // It is one of those that were idle.
+  bool guarded_ TENURE_GUARDED_BY(mutex_) = false;
   bool stopping_ TENURE_GUARDED_BY(mutex_) = false;
+  std::uint64_t taken_ TENURE_GUARDED_BY(mutex_) = 0;  // Jobs, ever.
+  Clock::duration usual_ TENURE_GUARDED_BY(mutex_){};  // Time of a job, lately.
 };
 
 }  // namespace tenure::flow

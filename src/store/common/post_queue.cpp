@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "store/common/told_together.hpp"
 #include "tenure/error.hpp"
 
 namespace tenure::stores {
@@ -85,14 +86,19 @@ void PostQueue::serve() {
 
 // A callback may own the store itself: it is destroyed with the mutex free.
 void PostQueue::tell(std::vector<Posting>& batch) {
-  for (Posting& one : batch) {
-    if (one.done) one.done(one.outcome, one.error);
-    const std::exception_ptr error = std::exchange(one, {}).error;
-    const base::Mutex::Scoped lock{mutex_};
-    ++told_;
-    if (error && !failed_) failed_ = error;
-    progress_.notify_all();
+  std::exception_ptr failed;
+  {
+    const ToldTogether together;
+    for (Posting& one : batch) {
+      if (one.done) one.done(one.outcome, one.error);
+      const std::exception_ptr error = std::exchange(one, {}).error;
+      if (error && !failed) failed = error;
+    }
   }
+  const base::Mutex::Scoped lock{mutex_};
+  told_ += batch.size();
+  if (failed && !failed_) failed_ = failed;
+  progress_.notify_all();
 }
 
 void PostQueue::stop() {

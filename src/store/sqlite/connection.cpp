@@ -3,6 +3,9 @@
 #include <cerrno>
 #include <ctime>
 #include <string>
+#include <tuple>
+
+#include "store/sqlite/file_system.hpp"
 
 namespace tenure::sqlite {
 namespace {
@@ -287,7 +290,18 @@ std::uint32_t Connection::version() const noexcept {
 void Connection::begin_read() { Run{*this, begin}.step("begin"); }
 
 void Connection::commit() {
-  Run{*this, end}.step("commit");
+  const bool gathers = writing_ && mode_ == Mode::full;
+  if (gathers) gather_frames(database_.get());
+  try {
+    Run{*this, end}.step("commit");
+  } catch (...) {
+    if (gathers) std::ignore = end_frames(database_.get(), false);
+    throw;
+  }
+  if (gathers) {
+    // The sync has written all of them.
+    if (const int code = end_frames(database_.get(), true); code != SQLITE_OK) fail(code, "commit");
+  }
   if (writing_) version_ = version();
   writing_ = false;
 }
@@ -362,12 +376,14 @@ void Connection::put(std::string_view key, std::string_view value, Revision revi
   wrote(key, revision);
 }
 
+bool Connection::try_insert(std::string_view key, std::string_view value, Revision revision) {
+  if (!Run{*this, add}.bytes(1, key).bytes(2, value).revision(3, revision).insert()) return false;
+  wrote(key, revision);
+  return true;
+}
+
 void Connection::insert(std::string_view key, std::string_view value, Revision revision) {
-  if (Run{*this, add}.bytes(1, key).bytes(2, value).revision(3, revision).insert()) {
-    wrote(key, revision);
-    return;
-  }
-  put(key, value, revision);
+  if (!try_insert(key, value, revision)) put(key, value, revision);
 }
 
 void Connection::remove(std::string_view key) {

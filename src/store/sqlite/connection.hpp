@@ -92,6 +92,8 @@ class Connection {
   void put(std::string_view key, std::string_view value, Revision revision);
   // For a key that should be new: cheaper than put(), and does the same if the key exists.
   void insert(std::string_view key, std::string_view value, Revision revision);
+  // False: the key exists; nothing has changed.
+  [[nodiscard]] bool try_insert(std::string_view key, std::string_view value, Revision revision);
   void remove(std::string_view key);
 
   [[nodiscard]] sqlite3* raw() const noexcept { return database_.get(); }

@@ -18,10 +18,27 @@ constexpr std::int64_t check_every_ns = 1'000'000'000;
 
 bool only_reads(const Txn& txn) { return txn.writes.empty(); }
 
-// Guards, then reads. The caller has begun a transaction if it needs one.
-bool judge(Connection& connection, const Txn& txn) {
-  return std::ranges::all_of(txn.guards,
-                             [&](const Guard& guard) { return connection.holds(guard); });
+// Guards, then reads. The caller has begun a transaction if it needs one. `left_out`: a guard that
+// is judged otherwise.
+bool judge(Connection& connection, const Txn& txn, const Guard* left_out = nullptr) {
+  return std::ranges::all_of(txn.guards, [&](const Guard& guard) {
+    return &guard == left_out || connection.holds(guard);
+  });
+}
+
+// A put of a key that must be absent judges that guard itself: it is an insert, which fails where
+// the key exists. It comes first, so that nothing is to be undone then.
+struct Fresh {
+  const Guard* guard = nullptr;
+  const Write* put = nullptr;
+};
+Fresh fresh_of(const Txn& txn) {
+  for (const Guard& guard : txn.guards) {
+    if (guard.kind != Guard::Kind::absent) continue;
+    const auto at = std::ranges::find(txn.writes, guard.range.from, &Write::key);
+    if (at != txn.writes.end() && at->kind == Write::Kind::put) return {&guard, &*at};
+  }
+  return {};
 }
 
 void take_reads(Connection& connection, const Txn& txn, Revision self, Outcome& outcome) {
@@ -220,13 +237,21 @@ void Executor::perform(Connection& connection, Job& job) {
   const Txn& txn = *job.txn;
   Outcome& outcome = job.outcome;
   outcome = {};
-  outcome.committed = judge(connection, txn);
+  const Fresh fresh = fresh_of(txn);
   Header& header = side_->header();
   Revision self;
+  self.value = header.last.load() + 1;  // There is no other writer.
+  outcome.committed =
+      judge(connection, txn, fresh.guard) &&
+      (fresh.put == nullptr || connection.try_insert(fresh.put->key, fresh.put->value, self));
   if (outcome.committed && !only_reads(txn)) {
     given_ = header.last.fetch_add(1) + 1;
-    self.value = given_;
-    for (const Write& write : txn.writes) change(connection, write, self);
+    if (fresh.put != nullptr) touch(fresh.put->key, self.value);
+    for (const Write& write : txn.writes) {
+      if (&write != fresh.put) change(connection, write, self);
+    }
+  } else {
+    self = {};
   }
   outcome.revision.value = header.last.load();
   take_reads(connection, txn, self, outcome);

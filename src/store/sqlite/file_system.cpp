@@ -25,14 +25,17 @@ struct File {
 
 struct LogFile : File {
   static constexpr int header_size = 24;
-  std::vector<char> frame;  // A header that waits for its page, if any.
+  // SQLite's own file system takes less than 128 KiB at once; a page has at most 64.
+  static constexpr std::size_t most_gathered = 56UL * 1024;
+  std::vector<char> waiting;  // A header that waits for its page, or frames that are gathered.
   sqlite3_int64 at;
+  bool gathers;
 
   int flush() {
-    if (frame.empty()) return SQLITE_OK;
+    if (waiting.empty()) return SQLITE_OK;
     const int code =
-        under->pMethods->xWrite(under, frame.data(), static_cast<int>(frame.size()), at);
-    frame.clear();
+        under->pMethods->xWrite(under, waiting.data(), static_cast<int>(waiting.size()), at);
+    waiting.clear();
     return code;
   }
 };
@@ -73,15 +76,16 @@ Kind& as(sqlite3_file* file) {
 int write(sqlite3_file* base, const void* data, int size, sqlite3_int64 at) {
   auto& file = as<LogFile>(base);
   const char* const bytes = static_cast<const char*>(data);
-  const auto waiting = static_cast<sqlite3_int64>(file.frame.size());
+  const auto waiting = static_cast<sqlite3_int64>(file.waiting.size());
   try {
     if (waiting != 0 && at == file.at + waiting) {
-      file.frame.insert(file.frame.end(), bytes, bytes + size);
+      file.waiting.insert(file.waiting.end(), bytes, bytes + size);
+      if (file.gathers && file.waiting.size() < LogFile::most_gathered) return SQLITE_OK;
       return file.flush();
     }
     if (const int code = file.flush(); code != SQLITE_OK) return code;
-    if (size == LogFile::header_size) {
-      file.frame.assign(bytes, bytes + size);
+    if (size == LogFile::header_size || file.gathers) {
+      file.waiting.assign(bytes, bytes + size);
       file.at = at;
       return SQLITE_OK;
     }
@@ -202,7 +206,27 @@ int open(sqlite3_vfs* vfs, const char* path, sqlite3_file* file, int flags, int*
   return under->xOpen(under, path, file, flags, out);
 }
 
+// Null: the log of another file system, or not open yet.
+LogFile* log_of(sqlite3* database) {
+  sqlite3_file* log = nullptr;
+  sqlite3_file_control(database, nullptr, SQLITE_FCNTL_JOURNAL_POINTER, static_cast<void*>(&log));
+  return log != nullptr && log->pMethods == &log_methods ? &as<LogFile>(log) : nullptr;
+}
+
 }  // namespace
+
+void gather_frames(sqlite3* database) noexcept {
+  if (LogFile* const log = log_of(database)) log->gathers = true;
+}
+
+int end_frames(sqlite3* database, bool committed) noexcept {
+  LogFile* const log = log_of(database);
+  if (log == nullptr) return SQLITE_OK;
+  log->gathers = false;
+  if (committed) return log->flush();
+  log->waiting.clear();
+  return SQLITE_OK;
+}
 
 std::string with_fewer_calls(const std::string& under) {
   static constinit base::Mutex mutex;

@@ -5,12 +5,18 @@
 // header waits for its page. Readers are not affected: a frame counts only when the log's index
 // says so, after both parts are written.
 //
+// One write for all frames of a commit that is synced. They wait for the sync, which SQLite asks
+// for before it changes the log's index, and which fails if they cannot be written. A commit that
+// is not synced has no such moment, so its frames are not gathered.
+//
 // Fewer updates of read marks. A transaction locks one of a few marks in the log's index, which
 // tell a checkpoint how far it may go. Before that, SQLite moves the mark to the end of the log
 // under an exclusive lock: two calls, in every transaction that follows a commit. A mark that is
 // too low is valid too, and SQLite uses it if another process holds the exclusive lock. So this VFS
 // refuses that lock while the log is too short for a checkpoint, when a low mark delays nobody.
 #pragma once
+
+#include <sqlite3.h>
 
 #include <string>
 
@@ -20,5 +26,10 @@ namespace tenure::sqlite {
 // registered at the first call and never removed. Throws StoreError if there is no VFS of that
 // name.
 [[nodiscard]] std::string with_fewer_calls(const std::string& under);
+
+// Around a commit that is synced. No effect with another file system. If the commit failed, frames
+// that still wait are dropped: another process may write to their place.
+void gather_frames(sqlite3* database) noexcept;
+[[nodiscard]] int end_frames(sqlite3* database, bool committed) noexcept;
 
 }  // namespace tenure::sqlite

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/futex.hpp"
+#include "store/common/told_together.hpp"
 
 namespace tenure::sqlite {
 
@@ -137,15 +138,18 @@ void GroupCommit::finish(Item* item) {
 }
 
 void GroupCommit::finish_posted(Item* item) {
-  std::unique_ptr<Item> own{item};
-  const std::exception_ptr error = own->error;
-  const Kind kind = own->kind;
-  if (own->done) own->done(own->outcome, error);
-  own.reset();
+  const Kind kind = item->kind;
+  const std::exception_ptr error = tell(item);
   const base::Mutex::Scoped lock{mutex_};
   ++count_of(kind).told;
   if (error && !failed_) failed_ = error;
   progress_.notify_all();
+}
+
+std::exception_ptr GroupCommit::tell(Item* item) {
+  const std::unique_ptr<Item> own{item};
+  if (own->done) own->done(own->outcome, own->error);
+  return own->error;
 }
 
 void GroupCommit::serve() {
@@ -183,9 +187,20 @@ void GroupCommit::serve_turn() {
 void GroupCommit::call_back() {
   Queue made;
   made.swap(made_);
+  if (made.empty()) return;
   mutex_.unlock();
-  for (Item* item : made) finish_posted(item);
+  std::exception_ptr failed;
+  {
+    const stores::ToldTogether together;
+    for (Item* item : made) {
+      const std::exception_ptr error = tell(item);
+      if (error && !failed) failed = error;
+    }
+  }
   mutex_.lock();
+  then_count_.told += made.size();
+  if (failed && !failed_) failed_ = failed;
+  progress_.notify_all();
 }
 
 void GroupCommit::wait_for_all() {

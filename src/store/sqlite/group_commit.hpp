@@ -86,6 +86,8 @@ class GroupCommit : public std::enable_shared_from_this<GroupCommit> {
   void call_back() TENURE_REQUIRES(mutex_);
   void finish(Item* item);
   void finish_posted(Item* item);
+  // Calls back; returns the error.
+  static std::exception_ptr tell(Item* item);
   [[nodiscard]] Count& count_of(Kind kind) TENURE_REQUIRES(mutex_) {
     return kind == Kind::post ? posts_count_ : then_count_;
   }
