@@ -376,6 +376,7 @@ void Instance::clear_away(std::vector<Event>& events) {
 
 void Instance::commit(Turn&& turn) {
   Txn& txn = turn.txn;
+  txn.guards.reserve(txn.guards.size() + reign_->guards.size() + 1);
   txn.guards.insert(txn.guards.end(), reign_->guards.begin(), reign_->guards.end());
   if (turn.first_order) {
     txn.guards.push_back(Guard::absent(keys::log(log_prefix_, *turn.first_order)));
@@ -429,7 +430,6 @@ void Instance::applied(const std::shared_ptr<Turn>& turn, const Outcome& outcome
                        const std::exception_ptr& error) {
   const bool done = !error && outcome.committed;
   if (turn->without_place) core_.gave_back(turn->handover, done);
-  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): checked on the same line.
   if (done && turn->ended && !turn->handover.removes) turn->ended->admission.clear();
   if (turn->without_place && !done && !error && ++turn->tries < max_end_tries &&
       !core_.stopping() && core_.owns(partition_, reign_)) {

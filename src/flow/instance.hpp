@@ -134,10 +134,10 @@ class Instance : public std::enable_shared_from_this<Instance> {
     std::optional<LogEntry> recorded;  // Of a slot's own transaction.
     std::optional<Event::Slot> slot;
     std::optional<bool> runnable_row;
-    bool result = false;     // It has an entry that is neither a signal nor a patch.
-    bool full = false;       // The log has no room for more.
-    bool continued = false;  // The workflow continues as new.
-    std::optional<Record> ended;
+    bool result = false;            // It has an entry that is neither a signal nor a patch.
+    bool full = false;              // The log has no room for more.
+    bool continued = false;         // The workflow continues as new.
+    std::unique_ptr<Record> ended;  // Most turns have none, and are small.
     // Of an end with a place: its transaction without what happens to the place.
     std::optional<Txn> without_place;
     Queues::Handover handover;

@@ -423,7 +423,7 @@ void Instance::end(FlowState state, std::string result, Turn& turn) {
   const std::string key = keys::record(partition_, id_);
   turn.txn.guards.push_back(Guard::unchanged(key, record_revision_));
   turn.txn.writes.push_back(Write::put(key, encode(record)));
-  turn.ended = std::move(record);
+  turn.ended = std::make_unique<Record>(std::move(record));
 }
 
 // The run ends: what it waits for, holds and has asked for.
