@@ -1,0 +1,110 @@
+#include "flow/executor.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <latch>
+#include <memory>
+#include <vector>
+
+#include "store/common/told_together.hpp"
+
+namespace tenure::flow {
+namespace {
+
+using namespace std::chrono_literals;
+using stores::ToldTogether;
+
+constexpr auto patience = 60s;  // A test that fails ends.
+
+// Jobs that do nothing, one after the other: the pool learns that jobs are short.
+void make_lazy(ThreadPool& pool) {
+  for (int i = 0; i < 200; ++i) {
+    std::promise<void> ran;
+    pool.post([&] { ran.set_value(); });
+    ASSERT_EQ(ran.get_future().wait_for(patience), std::future_status::ready);
+  }
+}
+
+TEST(FlowThreadPool, AJobThatWaitsForALaterOneKeepsNobody) {
+  const auto pool = std::make_shared<ThreadPool>(2);
+  make_lazy(*pool);
+  std::promise<void> later;
+  std::promise<void> done;
+  pool->post([&, seen = later.get_future().share()] {
+    EXPECT_EQ(seen.wait_for(patience), std::future_status::ready);
+    done.set_value();
+  });
+  pool->post([&] { later.set_value(); });
+  EXPECT_EQ(done.get_future().wait_for(patience), std::future_status::ready);
+  pool->stop();
+}
+
+TEST(FlowThreadPool, AsManyJobsRunAtOnceAsThereAreThreads) {
+  constexpr std::ptrdiff_t threads = 8;
+  const auto pool = std::make_shared<ThreadPool>(threads);
+  for (int round = 0; round < 3; ++round) {
+    make_lazy(*pool);
+    std::latch all{threads};
+    std::vector<std::future<void>> done;
+    {
+      const ToldTogether together;
+      for (std::ptrdiff_t i = 0; i < threads; ++i) {
+        auto ended = std::make_shared<std::promise<void>>();
+        done.push_back(ended->get_future());
+        pool->post([&all, ended] {
+          all.arrive_and_wait();
+          ended->set_value();
+        });
+      }
+    }
+    for (std::future<void>& one : done) {
+      ASSERT_EQ(one.wait_for(patience), std::future_status::ready);
+    }
+  }
+  pool->stop();
+}
+
+TEST(FlowThreadPool, AJobOfACallbackRunsAtTheLatestAfterTheBatch) {
+  const auto pool = std::make_shared<ThreadPool>(2);
+  for (int i = 0; i < 100; ++i) {
+    std::promise<void> ran;
+    {
+      const ToldTogether together;
+      pool->post([&] { ran.set_value(); });
+    }
+    ASSERT_EQ(ran.get_future().wait_for(patience), std::future_status::ready);
+  }
+  pool->stop();
+}
+
+TEST(FlowThreadPool, StopRunsWhatWasPosted) {
+  std::atomic<int> ran = 0;
+  const auto pool = std::make_shared<ThreadPool>(3);
+  for (int i = 0; i < 1000; ++i) pool->post([&] { ++ran; });
+  pool->stop();
+  EXPECT_EQ(ran, 1000);
+}
+
+TEST(ToldTogether, CallsOnceForEachAfterTheLastCallback) {
+  int first = 0;
+  int second = 0;
+  EXPECT_FALSE(ToldTogether::here());
+  {
+    const ToldTogether together;
+    EXPECT_TRUE(ToldTogether::here());
+    for (int i = 0; i < 3; ++i) ToldTogether::at_end(&first, [&] { ++first; });
+    ToldTogether::at_end(&second, [&] {
+      EXPECT_FALSE(ToldTogether::here());
+      ++second;
+    });
+    EXPECT_EQ(first + second, 0);
+  }
+  EXPECT_EQ(first, 1);
+  EXPECT_EQ(second, 1);
+}
+
+}  // namespace
+}  // namespace tenure::flow
