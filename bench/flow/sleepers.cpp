@@ -43,7 +43,9 @@ void let_sleep(const Engine& engine, std::size_t resident) {
   while (engine.resident() > resident) std::this_thread::sleep_for(5ms);
 }
 
-// Bytes per sleeper beyond the first half, which fills every window and the cache of the store.
+// Bytes per sleeper beyond the first `count`, which fill every window and the cache of the store.
+// Three times as many follow: which pages malloc() can give back changes by some 150 KB from one
+// moment to the next, with the same bytes in use, and that is not a sleeper's.
 double resident_of_each(const std::string& url, std::size_t count) {
   EngineOptions options;
   options.durability = Durability::relaxed;
@@ -55,9 +57,9 @@ double resident_of_each(const std::string& url, std::size_t count) {
     ::malloc_trim(0);  // Pages that are free are not memory of a sleeper's.
     return resident_bytes();
   };
-  const double before = resident_with(count / 2);
-  const double after = resident_with(count / 2);
-  return (after - before) / static_cast<double>(count / 2);
+  const double before = resident_with(count);
+  const double after = resident_with(3 * count);
+  return (after - before) / static_cast<double>(3 * count);
 }
 
 // Starts so many that are due at one moment, in an engine that ends; brings up another one, and
