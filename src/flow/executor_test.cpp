@@ -60,7 +60,7 @@ TEST(FlowThreadPool, AsManyJobsRunAtOnceAsThereAreThreads) {
         });
       }
     }
-    for (std::future<void>& one : done) {
+    for (const std::future<void>& one : done) {
       ASSERT_EQ(one.wait_for(patience), std::future_status::ready);
     }
   }

@@ -36,7 +36,8 @@ Fresh fresh_of(const Txn& txn) {
   for (const Guard& guard : txn.guards) {
     if (guard.kind != Guard::Kind::absent) continue;
     const auto at = std::ranges::find(txn.writes, guard.range.from, &Write::key);
-    if (at != txn.writes.end() && at->kind == Write::Kind::put) return {&guard, &*at};
+    if (at != txn.writes.end() && at->kind == Write::Kind::put)
+      return {.guard = &guard, .put = &*at};
   }
   return {};
 }
