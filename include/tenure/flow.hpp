@@ -37,6 +37,8 @@
 #include <utility>
 #include <vector>
 
+#include "tenure/codec.hpp"
+#include "tenure/collect.hpp"
 #include "tenure/context.hpp"
 #include "tenure/flow_error.hpp"
 #include "tenure/flow_history.hpp"
@@ -373,6 +375,20 @@ class Engine {
   void trigger_schedule(const std::string& id);
   void remove_schedule(const std::string& id);  // Its runs go on.
 
+  // Of many calls with one key one workflow starts, with the arguments of the last (collect.hpp).
+  template <class... A>
+  void debounce(const DebounceOptions& options, std::string_view type, const A&... arguments) {
+    call_debounced(options, type, encode(arguments...));
+  }
+  // Collects items by key; one workflow starts with a list of them, a std::vector of their type
+  // (collect.hpp).
+  template <class T>
+  void batch(const BatchOptions& options, std::string_view type, const T& item) {
+    using Item = std::remove_cvref_t<decltype(stored(item))>;
+    static_assert(Codec<Item>::is_json, "the items of a batch are JSON");
+    add_to_batch(options, type, Codec<Item>::encode(stored(item)));
+  }
+
   // Goes on with what engines before left unfinished. Returns when all of it is loaded; how many.
   std::size_t recover_all();
   // Takes no more work, and returns when running steps have ended and their results are stored.
@@ -418,6 +434,8 @@ class Engine {
   void send_signal(const std::string& id, std::string_view name, std::string value,
                    std::string_view message_id);
   void put_schedule(ScheduleOptions options, std::string_view type, std::string input);
+  void call_debounced(const DebounceOptions& options, std::string_view type, std::string input);
+  void add_to_batch(const BatchOptions& options, std::string_view type, std::string item);
 
   std::shared_ptr<flow::Core> core_;
 };

@@ -95,7 +95,7 @@ bool is_message_kind(std::uint8_t kind) noexcept {
   return (kind >= static_cast<std::uint8_t>(start) &&
           kind <= static_cast<std::uint8_t>(child_ended)) ||
          (kind >= static_cast<std::uint8_t>(trigger_changed) &&
-          kind <= static_cast<std::uint8_t>(run_ended));
+          kind <= static_cast<std::uint8_t>(collect));
 }
 
 std::string other_format(std::string_view what, std::uint8_t found) {

@@ -76,6 +76,7 @@ struct Message {
     child_ended = 6,       // Name: the operation that started it; value: the state and the result.
     trigger_changed = 16,  // To a trigger: look at the row.
     run_ended = 17,        // To a trigger: the workflow `name` has ended.
+    collect = 18,          // To a trigger: a debounced call or an item of a batch.
   };
   Kind kind = Kind::signal;
   std::string workflow;  // Or the row of a trigger.

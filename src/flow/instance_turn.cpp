@@ -95,7 +95,8 @@ void Instance::handle_told(const Event::Told& told, Turn& turn) {
       end(FlowState::cancelled, error("terminated", message.value).text(), turn);
       return;
     case trigger_changed:
-    case run_ended: return;  // The engine does not give these to a workflow.
+    case run_ended:
+    case collect: return;  // The engine does not give these to a workflow.
   }
 }
 
