@@ -30,6 +30,7 @@
 #include "flow/schedules.hpp"
 #include "flow/timers.hpp"
 #include "flow/triggers.hpp"
+#include "flow/updates.hpp"
 #include "tenure/flow.hpp"
 
 namespace tenure::flow {
@@ -101,6 +102,7 @@ class Core : public std::enable_shared_from_this<Core> {
   // A debounced call or an item of a batch: told to the owner of its row.
   void collect(const CollectCall& call, std::string_view id, std::chrono::nanoseconds remember);
   void send(const std::string& id, Message message, std::string_view message_id);
+  [[nodiscard]] Run retry(const std::string& id);
   [[nodiscard]] FlowInfo info(const std::string& id);
   void when_ended(const std::string& id, std::function<void(const FlowInfo&)> done);
   [[nodiscard]] std::vector<FlowInfo> list(const FlowFilter& filter);
@@ -110,6 +112,12 @@ class Core : public std::enable_shared_from_this<Core> {
   [[nodiscard]] ReplayReport replay(const FlowHistory& history) const;
   [[nodiscard]] std::string query(const std::string& id, const std::string& name,
                                   const std::string& arguments);
+  [[nodiscard]] Update update(UpdateOptions options, const std::string& id, std::string_view name,
+                              std::string arguments);
+  // Waits until it is accepted, rejected or over, or until it is over.
+  [[nodiscard]] UpdateOutcome await_update(const std::string& id, const std::string& update,
+                                           bool accepted);
+  [[nodiscard]] UpdateOutcome update_outcome(const std::string& id, const std::string& update);
   std::size_t recover_all();
   void drain(bool stop_steps);
   [[nodiscard]] std::size_t resident() const;
@@ -121,6 +129,7 @@ class Core : public std::enable_shared_from_this<Core> {
   [[nodiscard]] Partition partition_of(std::string_view id) const {
     return keys::partition_of(id, partitions_->count());
   }
+  [[nodiscard]] std::uint32_t partitions() const { return partitions_->count(); }
   [[nodiscard]] ReignRef reign_of(Partition partition) const {
     return partitions_->owner(partition);
   }
@@ -152,6 +161,8 @@ class Core : public std::enable_shared_from_this<Core> {
   void remove_timer(const std::string& key);
   void message_done(const std::string& key) { inbox_.done(key); }
   void read_inbox() { inbox_.read(); }
+  // The workflow dropped messages while it could not go on.
+  void read_again(const std::string& id);
   // A message of an inbox, to a trigger or a workflow.
   void deliver(Message message, const std::string& key);
   void ended(const std::string& id, const Record& record);
@@ -206,6 +217,10 @@ class Core : public std::enable_shared_from_this<Core> {
   // Returns whether somebody waits for its end.
   [[nodiscard]] bool remove(const Instance& instance);
   void tell_end(const std::string& id, const Record& record);
+  [[nodiscard]] std::shared_ptr<Instance> find_instance(const std::string& id) const;
+  void reload(const std::string& id);
+  void start_retry(const std::string& id, const std::string& as, Engine::Started started);
+  void retry_told(const Message& message, const std::string& key);
   bool read_timers(const std::vector<std::pair<Partition, Range>>& wanted);
   void run_attempt(const std::shared_ptr<Instance>& instance,
                    const std::shared_ptr<Attempt>& attempt);

@@ -134,6 +134,14 @@ void Core::deliver(Message message, const std::string& key) {
     return;
   }
   const std::string id = message.workflow;
+  if (message.kind == Message::Kind::retry) {
+    post([this, message = std::move(message), key] { retry_told(message, key); });
+    return;
+  }
+  if (message.kind == Message::Kind::terminate) {
+    const std::shared_ptr<Instance> here = find_instance(id);
+    if (here && here->end_stuck({.message = message, .key = key})) return;
+  }
   offer(id, {Event::Told{.message = std::move(message), .key = key}});
 }
 

@@ -86,11 +86,15 @@ void Inbox::hand_out(const Entry& entry) {
   {
     const base::Mutex::Scoped lock{mutex_};
     if (done_.contains(entry.key)) return;
-    std::uint64_t& handled = handling_[entry.key];
-    if (handled == reign->number) return;
-    handled = reign->number;
+    const auto at = handling_.find(entry.key);
+    if (at != handling_.end() && at->second.reign == reign->number) return;
   }
   std::expected<Message, std::string> message = decode_message(entry.value);
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    handling_[entry.key] = {.reign = reign->number,
+                            .workflow = message ? message->workflow : std::string{}};
+  }
   if (!message) {
     core_.report({}, "a message cannot be read: " + message.error());
     return;
@@ -111,6 +115,11 @@ void Inbox::end_scan(Instant began, std::size_t found) {
     again = again_;
   }
   if (again) core_.post([this] { read(); });
+}
+
+void Inbox::forget(const std::string& workflow) {
+  const base::Mutex::Scoped lock{mutex_};
+  std::erase_if(handling_, [&](const auto& one) { return one.second.workflow == workflow; });
 }
 
 void Inbox::done(const std::string& key) {

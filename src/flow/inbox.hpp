@@ -35,9 +35,15 @@ class Inbox {
   void read();
   // The message is removed, or is to be handed out again by the next scan.
   void done(const std::string& key);
+  // What was handed to this workflow, which dropped it, is handed out again by the next scan.
+  void forget(const std::string& workflow);
   void stop();
 
  private:
+  struct Handed {
+    std::uint64_t reign = 0;
+    std::string workflow;  // Or the row of a trigger.
+  };
   // False: not now; another call follows.
   [[nodiscard]] bool begin_scan();
   void hand_out(const Entry& entry);
@@ -49,9 +55,8 @@ class Inbox {
   bool again_ TENURE_GUARDED_BY(mutex_) = false;
   bool pausing_ TENURE_GUARDED_BY(mutex_) = false;
   Instant not_before_ TENURE_GUARDED_BY(mutex_) = Instant::min();
-  // Messages, each with the reign in which it is being handled.
-  std::unordered_map<std::string, std::uint64_t> handling_ TENURE_GUARDED_BY(mutex_);
-  std::unordered_set<std::string> done_ TENURE_GUARDED_BY(mutex_);  // During this scan.
+  std::unordered_map<std::string, Handed> handling_ TENURE_GUARDED_BY(mutex_);  // By key.
+  std::unordered_set<std::string> done_ TENURE_GUARDED_BY(mutex_);              // During this scan.
   base::Mutex watch_mutex_;
   std::unique_ptr<Watch> watch_ TENURE_GUARDED_BY(watch_mutex_);
 };
