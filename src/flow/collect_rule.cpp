@@ -14,9 +14,15 @@ namespace {
 using Json = nlohmann::ordered_json;
 using detail::saturating_add;
 
-std::int64_t count(Instant time) { return time.time_since_epoch().count(); }
-std::chrono::nanoseconds nanoseconds(const Json& json) {
-  return std::chrono::nanoseconds{json.get<std::int64_t>()};
+std::int64_t stored_count(Instant time) { return time.time_since_epoch().count(); }
+// Throws where it is none: nlohmann converts fractions, too.
+template <class T>
+T integer_of(const Json& json) {
+  if (!json.is_number_integer()) throw BadRequest("a number is missing");
+  return json.get<T>();
+}
+std::chrono::nanoseconds stored_time(const Json& json) {
+  return std::chrono::nanoseconds{integer_of<std::int64_t>(json)};
 }
 
 Json json_of(const CollectOptions& options) {
@@ -29,17 +35,17 @@ Json json_of(const CollectOptions& options) {
 }
 CollectOptions options_of(const Json& json) {
   return {.key = json.at("key").get<std::string>(),
-          .wait = nanoseconds(json.at("wait")),
-          .max_wait = nanoseconds(json.at("max_wait")),
+          .wait = stored_time(json.at("wait")),
+          .max_wait = stored_time(json.at("max_wait")),
           .leading = json.at("leading").get<bool>(),
           .trailing = json.at("trailing").get<bool>(),
-          .max_items = json.at("max_items").get<std::uint32_t>()};
+          .max_items = integer_of<std::uint32_t>(json.at("max_items"))};
 }
 
 Json json_of(const Generation& generation) { return Json{generation.width, generation.number}; }
 Generation generation_of(const Json& json) {
-  const Generation generation{.width = json.at(0).get<std::int64_t>(),
-                              .number = json.at(1).get<std::int64_t>()};
+  const Generation generation{.width = integer_of<std::int64_t>(json.at(0)),
+                              .number = integer_of<std::int64_t>(json.at(1))};
   if (generation.width <= 0) throw BadRequest("a generation of ids has no length");
   return generation;
 }
@@ -121,7 +127,7 @@ void set_timer(CollectState& state) {
 }  // namespace
 
 Generation generation_at(std::chrono::nanoseconds remember, Instant time) {
-  const std::int64_t at = count(time);
+  const std::int64_t at = stored_count(time);
   std::int64_t number = at / remember.count();
   if (at < 0 && number * remember.count() != at) --number;
   return {.width = remember.count(), .number = number};
@@ -253,7 +259,7 @@ std::string encode(const CollectCall& call) {
   Json out{{"options", json_of(call.options)},
            {"type", call.type},
            {"input", call.input},
-           {"at", count(call.at)}};
+           {"at", stored_count(call.at)}};
   if (call.generation) out["generation"] = json_of(*call.generation);
   return out.dump();
 }
@@ -264,7 +270,7 @@ std::expected<CollectCall, std::string> decode_call(std::string_view bytes) {
     CollectCall call{.options = options_of(in.at("options")),
                      .type = in.at("type").get<std::string>(),
                      .input = in.at("input").get<std::string>(),
-                     .at = Instant{nanoseconds(in.at("at"))},
+                     .at = Instant{stored_time(in.at("at"))},
                      .generation = std::nullopt};
     if (in.contains("generation")) call.generation = generation_of(in.at("generation"));
     return call;
@@ -280,15 +286,15 @@ std::string encode(const CollectState& state) {
   }
   Json out{{"options", json_of(state.options)},
            {"type", state.type},
-           {"first", count(state.first)},
-           {"last", count(state.last)},
+           {"first", stored_count(state.first)},
+           {"last", stored_count(state.last)},
            {"calls", state.calls},
            {"started", state.started},
            {"inputs", state.inputs},
            {"bytes", state.bytes},
-           {"not_before", count(state.not_before)},
+           {"not_before", stored_count(state.not_before)},
            {"generations", std::move(generations)}};
-  if (state.timer) out["timer"] = count(*state.timer);
+  if (state.timer) out["timer"] = stored_count(*state.timer);
   return out.dump();
 }
 
@@ -298,15 +304,15 @@ std::expected<CollectState, std::string> decode_collect(std::string_view bytes) 
     CollectState state;
     state.options = options_of(in.at("options"));
     in.at("type").get_to(state.type);
-    state.first = Instant{nanoseconds(in.at("first"))};
-    state.last = Instant{nanoseconds(in.at("last"))};
-    in.at("calls").get_to(state.calls);
-    in.at("started").get_to(state.started);
+    state.first = Instant{stored_time(in.at("first"))};
+    state.last = Instant{stored_time(in.at("last"))};
+    state.calls = integer_of<std::uint64_t>(in.at("calls"));
+    state.started = integer_of<std::uint64_t>(in.at("started"));
     in.at("inputs").get_to(state.inputs);
-    in.at("bytes").get_to(state.bytes);
-    state.not_before = Instant{nanoseconds(in.at("not_before"))};
+    state.bytes = integer_of<std::size_t>(in.at("bytes"));
+    state.not_before = Instant{stored_time(in.at("not_before"))};
     for (const Json& one : in.at("generations")) state.generations.push_back(generation_of(one));
-    if (in.contains("timer")) state.timer = Instant{nanoseconds(in.at("timer"))};
+    if (in.contains("timer")) state.timer = Instant{stored_time(in.at("timer"))};
     if (state.started > state.calls || (state.calls > 0 && state.inputs.empty())) {
       return std::unexpected("the window is damaged: it has calls without arguments");
     }

@@ -198,19 +198,19 @@ TEST_F(Batch, TakesNoMoreThanItMayWhileALimitRefuses) {
 }
 
 TEST_F(Batch, IsFullByItsBytesToo) {
-  test::Engine engine;
-  engine.define("take", [](Context& ctx, std::vector<std::string> items) -> Flow<std::size_t> {
+  test::Engine bytes;
+  bytes.define("take", [](Context& ctx, std::vector<std::string> items) -> Flow<std::size_t> {
     co_await ctx.sleep(1s);
     co_return items.size();
   });
   const std::string item(100'000, 'x');
   for (int i = 0; i < 8; ++i) {
-    engine.engine().batch({.key = "k", .max_items = 1000, .max_wait = 10s}, "take", item);
-    engine.settle();
+    bytes.engine().batch({.key = "k", .max_items = 1000, .max_wait = 10s}, "take", item);
+    bytes.settle();
   }
-  engine.advance(1min);
+  bytes.advance(1min);
   std::set<std::string> sizes;
-  for (const FlowInfo& info : engine.list()) sizes.insert(info.result);
+  for (const FlowInfo& info : bytes.list()) sizes.insert(info.result);
   EXPECT_EQ(sizes, (std::set<std::string>{"6", "2"}));
 }
 

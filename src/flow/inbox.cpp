@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t many_messages = 256;
 constexpr int pause_factor = 4;
-constexpr std::chrono::milliseconds retry_pause{100};  // The store cannot be read.
+constexpr std::chrono::milliseconds inbox_retry_pause{100};  // The store cannot be read.
 
 }  // namespace
 
@@ -71,7 +71,7 @@ void Inbox::read() {
     outcome = core_.store().apply(txn);
   } catch (const StoreError&) {
     end_scan(began, 0);
-    core_.post_at(detail::saturating_add(core_.store().latest_now(), retry_pause),
+    core_.post_at(detail::saturating_add(core_.store().latest_now(), inbox_retry_pause),
                   [this] { read(); });
     return;
   }

@@ -10,7 +10,7 @@
 namespace tenure::flow {
 namespace {
 
-constexpr std::chrono::milliseconds retry_pause{100};  // The store cannot be read.
+constexpr std::chrono::milliseconds retry_message_pause{100};  // The store cannot be read.
 
 }  // namespace
 
@@ -89,7 +89,7 @@ void Core::retry_told(const Message& message, const std::string& key) {
     try {
       if (error) std::rethrow_exception(error);
     } catch (const StoreError&) {
-      self->post_at(detail::saturating_add(self->store_->latest_now(), retry_pause),
+      self->post_at(detail::saturating_add(self->store_->latest_now(), retry_message_pause),
                     [self, message, key] { self->retry_told(message, key); });
       return;
     } catch (const AlreadyStarted&) {  // NOLINT(bugprone-empty-catch): before a crash.

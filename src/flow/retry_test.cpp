@@ -22,7 +22,8 @@ int charge(int amount) {
   return amount;
 }
 Flow<int> pay(Context& ctx, int amount) {
-  co_return co_await ctx.run({.name = "charge", .retry = {.max_attempts = 1}}, charge, amount);
+  const Step once{.name = "charge", .retry = {.max_attempts = 1}};
+  co_return co_await ctx.run(once, charge, amount);
 }
 int one() { return 1; }
 Flow<> quiet(Context& ctx) { co_await ctx.sleep(24h); }
