@@ -370,7 +370,7 @@ int retry(const FlowCommand& options) {
 int release(const FlowCommand& options) {
   const FlowInfo info = open(options).required().info(options.id);
   const auto wanted = Path::parse(options.value);
-  if (!wanted) throw UsageError("PATH '" + printable(options.value) + "' is not a path of a lock");
+  if (!wanted) throw Error("'" + options.value + "' is not the path of a lock");
   const std::string path = wanted->text();
   const OpenSpace locks = open_existing_space(choose_space(options.space));
   std::vector<std::string> others;
