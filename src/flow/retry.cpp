@@ -138,7 +138,8 @@ void Instance::drop_stuck_work(Turn& turn) {
       keys::anchor(partition_, id_, {}).substr(0, keys::anchor(partition_, id_, {}).size() - 8);
   Txn read;
   read.reads.push_back(Range::prefix(anchors));
-  for (const Entry& entry : core_.store().apply(read).reads.front()) {
+  const Outcome held = core_.store().apply(read);
+  for (const Entry& entry : held.reads.front()) {
     // Another workflow's id may begin with this one's.
     if (entry.key.size() == anchors.size() + 8) {
       turn.txn.writes.push_back(Write::remove(entry.key));
@@ -146,7 +147,8 @@ void Instance::drop_stuck_work(Turn& turn) {
   }
   std::map<std::string, bool> children;  // By id: whether it runs.
   Queries queries{core_.store(), core_.partitions()};
-  for (const LogEntry& entry : queries.stored_history(id_).entries) {
+  const FlowHistory history = queries.stored_history(id_);
+  for (const LogEntry& entry : history.entries) {
     if (entry.kind == EntryKind::child_started) {
       children[Codec<std::string>::decode(entry.value)] = true;
     } else if (entry.kind == EntryKind::child_done || entry.kind == EntryKind::child_failed) {
