@@ -1,10 +1,12 @@
-// Entries, records and messages of workflows as they may be in a store: any bytes.
+// Entries, records, messages and windows of workflows as they may be in a store: any bytes.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
 #include <string>
 #include <string_view>
 
+#include "flow/collect_rule.hpp"
 #include "flow/entry.hpp"
 #include "flow/keys.hpp"
 #include "tenure/error.hpp"
@@ -27,6 +29,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(decode_entry(bytes), decode_entry);
   check(decode_record(bytes), decode_record);
   check(decode_message(bytes), decode_message);
+  check(decode_collect(bytes), decode_collect);
+  check(decode_call(bytes), decode_call);
+  try {
+    const auto call = tenure::detail::UpdateCall::parse(bytes);
+    if (tenure::detail::UpdateCall::parse(call.text()).id != call.id) std::abort();
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): it is refused.
+  }
   try {
     const tenure::FlowHistory history = tenure::FlowHistory::parse(bytes);
     if (tenure::FlowHistory::parse(history.json()) != history) std::abort();

@@ -202,14 +202,18 @@ void define_flow(Definitions& in) {
          "ACTION", in.raw.action,
          "ls; show: state, locks and timeline of one; history: its log; export: all that a "
          "program needs to replay it, as one JSON document; signal: send it a value; cancel: let "
-         "it clean up and end; terminate: end it without its code; schedules: list what starts "
-         "workflows by itself, or pause, resume or trigger one")
+         "it clean up and end; terminate: end it without its code; retry: start a failed one "
+         "again from its beginning, under a new ID, or load one again that cannot go on; release: "
+         "take a lock from it by force; schedules: list what starts workflows by itself, or "
+         "pause, resume or trigger one")
       ->required();
   app->add_option("ID", in.raw.id,
                   "The workflow, as ls prints it; schedules: pause, resume or trigger")
       ->check(refuse_nothing);
-  app->add_option("NAME", in.raw.name,
-                  "signal: the signal's name; terminate: the reason; schedules: the schedule")
+  app->add_option(
+         "NAME", in.raw.name,
+         "signal: the signal's name; terminate: the reason; release: the path of the lock; "
+         "schedules: the schedule")
       ->check(refuse_nothing);
   app->add_option("VALUE", in.raw.content, "signal: JSON, or a text (default: null)");
   value(app, "--type", in.raw.type, "TYPE", "ls: only workflows of this type");

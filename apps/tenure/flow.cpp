@@ -345,6 +345,56 @@ int signal(const FlowCommand& options) {
                         .value = std::move(value)});
 }
 
+// Started again by the engine that owns it; one that has not ended is loaded again there.
+int retry(const FlowCommand& options) {
+  const Opened in = open(options);
+  const Queries& queries = in.required();
+  std::string as = options.id;
+  if (is_terminal(queries.info(options.id).state)) {
+    as = queries.retry_id(options.id);
+    queries.send_retry(options.id, as, Durability::full);
+  } else {
+    queries.send(options.id,
+                 {.kind = Message::Kind::retry, .workflow = {}, .name = {}, .value = {}}, {},
+                 Durability::full);
+  }
+  if (options.json) {
+    print(Json{{"id", printable(as)}, {"sent", true}});
+  } else {
+    fmt::print("{}\n", printable(as));
+  }
+  return exit_ok;
+}
+
+// The workflow is not told: its fencing token tells whoever checks it.
+int release(const FlowCommand& options) {
+  const FlowInfo info = open(options).required().info(options.id);
+  const auto wanted = Path::parse(options.value);
+  if (!wanted) throw Error("'" + options.value + "' is not the path of a lock");
+  const std::string path = wanted->text();
+  const OpenSpace locks = open_existing_space(choose_space(options.space));
+  std::vector<std::string> others;
+  for (const TicketInfo& ticket : tickets_of(locks.space, info.id)) {
+    for (const Claim& claim : ticket.ticket.claims) {
+      if (ticket.granted && claim.path.text() == path) {
+        const bool released = locks.space.evict_now(ticket.ticket.number);
+        if (options.json) {
+          print(Json{{"id", printable(info.id)},
+                     {"path", printable(path)},
+                     {"token", std::to_string(ticket.ticket.number.value)},
+                     {"released", released}});
+        }
+        return released ? exit_ok : exit_failure;
+      }
+      if (ticket.granted) others.push_back(claim.path.text());
+    }
+  }
+  std::string held;
+  for (const std::string& other : others) held += (held.empty() ? "" : ", ") + other;
+  throw Error("workflow '" + info.id + "' does not hold '" + path +
+              "'; it holds: " + (held.empty() ? "nothing" : held));
+}
+
 }  // namespace
 
 int flow(const FlowCommand& options, const Terminal& terminal) {
@@ -356,6 +406,8 @@ int flow(const FlowCommand& options, const Terminal& terminal) {
       case history: return cli::history(options, terminal);
       case print_history: return export_history(options);
       case signal: return cli::signal(options);
+      case retry: return cli::retry(options);
+      case release: return cli::release(options);
       case schedules: return flow_schedules(options, terminal);
       case cancel:
         return send(options,

@@ -205,6 +205,55 @@ def flow_ends_workflows(space):
     assert status == 1 and "has ended (cancelled)" in error, error
 
 
+def flow_retries_a_failed_workflow(space):
+    worker = _Worker(space)
+    worker.tell("start bad nothing")
+    assert worker.ask("wait bad").endswith("there is no such item")
+    assert space.do("flow", "retry", "bad") == (0, "bad~2\n", "")
+    wait_for("the retry", lambda: _states(space).get("bad~2") == "failed")
+    assert _json(space, "retry", "bad") == {"id": "bad~3", "sent": True}
+    wait_for("the next retry", lambda: _states(space).get("bad~3") == "failed")
+    assert _json(space, "show", "bad~3")["tags"]["retry_of"] == "bad"
+    status, _, error = space.do("flow", "retry", "none")
+    assert status == 1 and "there is no workflow 'none'" in error, error
+    worker.tell("start good lamp")
+    _shown(space, "good", "holds warehouse")
+    assert space.do("flow", "retry", "good") == (0, "good\n", "")  # It goes on as it was.
+    assert space.do("flow", "signal", "good", "approve", "Ann") == (0, "", "")
+    assert worker.ask("wait good").startswith("good completed")
+    status, _, error = space.do("flow", "retry", "good")
+    assert status == 1 and "is completed: only one that failed" in error, error
+
+
+def flow_releases_a_lock_by_force(space):
+    worker = _Worker(space)
+    worker.tell("start first lamp")
+    _shown(space, "first", "holds warehouse")
+    worker.tell("start second chair")
+    _shown(space, "second", "waits for warehouse")
+    status, _, error = space.do("flow", "release", "first", "attic")
+    assert status == 1 and "does not hold 'attic'; it holds: warehouse" in error, error
+    status, _, error = space.do("flow", "release", "first")
+    assert status == 2 and "no PATH given" in error, error
+    assert space.do("flow", "release", "first", "warehouse") == (0, "", "")
+    _shown(space, "second", "holds warehouse")
+
+
+def flow_shows_the_position_in_a_queue(space):
+    worker = _Worker(space)
+    for name in ("one", "two", "three"):
+        worker.tell(f"queue {name}")
+    wait_for("the queue", lambda: _states(space).get("three") == "queued")
+    _, out, _ = space.do("flow", "ls", "--type", "alone")
+    rows = {line.split()[0]: line for line in out.splitlines()[1:]}
+    assert "running" in rows["one"] and "queued 0" in rows["two"], out
+    assert "queued 1" in rows["three"], out
+    assert "three queued 1" in space.do("flow", "show", "three")[1]
+    assert _json(space, "show", "three")["position"] == 1
+    assert space.do("flow", "terminate", "two") == (0, "", "")
+    wait_for("a better position", lambda: _json(space, "show", "three").get("position") == 0)
+
+
 def flow_names_a_stopped_engine(space):
     """It counts as alive; doctor and programs that wait say which process it is."""
     worker = _Worker(space)

@@ -2,6 +2,7 @@
 //
 //   flow_worker STORE    prints "ready" once the store is there, then reads lines:
 //                                       start ID [ITEM]     prints nothing
+//                                       queue ID            the same; one runs, others queue
 //                                       wait ID             prints "ID STATE RESULT"
 //                                       replay FILE         prints "fits", or the difference
 //
@@ -34,12 +35,15 @@ tenure::Flow<std::string> order(tenure::Context& ctx, std::string item) {
   co_return who + " approved " + item + " of " + shelf;
 }
 
+tenure::Flow<> alone(tenure::Context& ctx) { co_await ctx.wait_signal<int>("go"); }
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   tenure::Engine engine{tenure::store(argv[1])};
   engine.define("order", order);
+  engine.define("alone", alone, {.concurrency = {.max = 1, .queue = 10}});
   tenure::ScheduleOptions yearly{.id = "yearly", .cron = "0 0 1 1 *", .zone = "Europe/Berlin"};
   engine.schedule(yearly, "order", "nothing");
   engine.recover_all();
@@ -56,6 +60,10 @@ int main(int argc, char** argv) {
       options.id = id;
       options.tags["item"] = item;
       engine.start(options, "order", item);
+    } else if (verb == "queue") {
+      tenure::StartOptions options;
+      options.id = id;
+      engine.start(options, "alone");
     } else if (verb == "replay") {
       std::ifstream file{id};
       const std::string text{std::istreambuf_iterator<char>{file}, {}};

@@ -111,13 +111,15 @@ struct FlowCommand {
     signal,
     cancel,
     terminate,
+    retry,
+    release,
     schedules
   };
   Action action = Action::ls;
   std::string space;
   std::string id;     // Of all actions but ls; of a schedule.
   std::string name;   // Of a signal; what to do with the schedule, empty: list all.
-  std::string value;  // Of a signal; why it is terminated.
+  std::string value;  // Of a signal; why it is terminated; the path of a lock.
   std::string message_id;
   FlowFilter filter;
   std::optional<std::chrono::nanoseconds> since;

@@ -249,10 +249,13 @@ FlowCommand::Action flow_action_of(const std::string& text) {
   if (text == "signal") return signal;
   if (text == "cancel") return cancel;
   if (text == "terminate") return terminate;
+  if (text == "retry") return retry;
+  if (text == "release") return release;
   if (text == "schedules") return schedules;
-  throw UsageError(fmt::format(
-      "ACTION must be ls, show, history, export, signal, cancel, terminate or schedules, not '{}'",
-      printable(text)));
+  throw UsageError(
+      fmt::format("ACTION must be ls, show, history, export, signal, cancel, terminate, retry, "
+                  "release or schedules, not '{}'",
+                  printable(text)));
 }
 
 FlowState flow_state_of(const std::string& text) {
@@ -318,12 +321,19 @@ FlowCommand flow_options(const Raw& raw) {
   if (out.action == signal && raw.name.empty()) {
     throw UsageError("no NAME given: which signal is it?");
   }
-  if (!raw.name.empty() && out.action != signal && out.action != terminate) {
+  if (out.action == release && raw.name.empty()) {
+    throw UsageError("no PATH given: which lock of the workflow is to be released?");
+  }
+  if (!raw.name.empty() && out.action != signal && out.action != terminate &&
+      out.action != release) {
     throw UsageError(fmt::format("{} takes one ID, and nothing after it", raw.action));
   }
-  if (out.action == terminate) {
+  if (out.action == terminate || out.action == release) {
     out.value = raw.name;  // What follows the ID.
-    if (!raw.content.empty()) throw UsageError("terminate takes an ID and a REASON: quote it");
+    if (!raw.content.empty()) {
+      throw UsageError(out.action == terminate ? "terminate takes an ID and a REASON: quote it"
+                                               : "release takes an ID and a PATH");
+    }
   } else {
     out.name = raw.name;
     out.value = raw.content;

@@ -56,6 +56,12 @@ int main(int argc, char** argv) {
       Question{.name = "flow_queue",
                .text = "100,000 starts that wait for one place",
                .ask = &on_disk<ask_queue>},
+      Question{.name = "flow_fan_out",
+               .text = "one workflow with 10,000 parallel steps",
+               .ask = &on_disk<ask_fan_out>},
+      Question{.name = "flow_signals",
+               .text = "10,000 signals of 50 senders to one workflow",
+               .ask = &on_disk<ask_signals>},
   };
   return stored::supervised([&] { return run_program(argc, argv, questions); });
 }

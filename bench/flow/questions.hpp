@@ -15,5 +15,7 @@ void ask_handoff(Report& report);
 void ask_idle_schedules(Report& report);
 void ask_firing(Report& report);
 void ask_queue(Report& report);
+void ask_fan_out(Report& report);
+void ask_signals(Report& report);
 
 }  // namespace tenure::bench::flow

@@ -39,6 +39,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -53,6 +54,7 @@
 #include "tenure/detail/flow_children.hpp"
 #include "tenure/detail/flow_operations.hpp"
 #include "tenure/detail/flow_task.hpp"
+#include "tenure/detail/flow_updates.hpp"
 #include "tenure/flow_child.hpp"
 #include "tenure/request.hpp"
 #include "tenure/state.hpp"
@@ -405,9 +407,35 @@ class Context : public detail::Scope {
     return answering(name, std::function{std::move(f)});
   }
 
+  // Handles updates of this name (Engine::update) as long as the returned object lives. `handler`
+  // is a function R(A…), which answers at once, or a coroutine Flow<R>(Context&, A…), which may
+  // await; it may change the workflow's variables. `validator`, if any, is called with the same
+  // arguments before: it changes nothing, and rejects the update by throwing.
+  template <class F>
+  [[nodiscard]] UpdateHandler on_update(std::string_view name, F handler) {
+    return updating(name, std::function{std::move(handler)}, nullptr);
+  }
+  template <class F, class V>
+  [[nodiscard]] UpdateHandler on_update(std::string_view name, F handler, V validator) {
+    return updating(name, std::function{std::move(handler)}, std::move(validator));
+  }
+
   FlowSlots state;
 
  private:
+  template <class R, class V, class... A>
+  UpdateHandler updating(std::string_view name, std::function<R(A...)> f, V validator) {
+    using Runner = detail::FunctionUpdate<R, A...>;
+    return UpdateHandler{machine(), std::string{name},
+                         std::make_unique<Runner>(machine(), std::move(f), std::move(validator))};
+  }
+  template <class R, class V, class... A>
+  UpdateHandler updating(std::string_view name, std::function<Flow<R>(Context&, A...)> f,
+                         V validator) {
+    using Runner = detail::FlowUpdate<Context, R, A...>;
+    return UpdateHandler{machine(), std::string{name},
+                         std::make_unique<Runner>(*this, std::move(f), std::move(validator))};
+  }
   template <class R, class... A>
   QueryHandler answering(std::string_view name, std::function<R(A...)> f) {
     static_assert(!std::is_void_v<R>, "a query has an answer");

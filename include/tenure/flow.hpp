@@ -37,10 +37,13 @@
 #include <utility>
 #include <vector>
 
+#include "tenure/codec.hpp"
+#include "tenure/collect.hpp"
 #include "tenure/context.hpp"
 #include "tenure/flow_error.hpp"
 #include "tenure/flow_history.hpp"
 #include "tenure/flow_message.hpp"
+#include "tenure/flow_update.hpp"
 #include "tenure/schedule.hpp"
 #include "tenure/store.hpp"
 
@@ -337,7 +340,14 @@ class Engine {
   }
   // The workflow's awaits throw Cancelled; it may clean up and decides how it ends.
   void cancel(const std::string& id);
-  // Ends the workflow without running its code again, and releases what it holds.
+  // A workflow that failed, was cancelled or timed out is started again, from its beginning, as a
+  // new one with the same type and arguments; its id is the old one with "~2" behind it ("~3", …),
+  // its tag "retry_of" the old id. One that cannot go on here (FlowInfo::problem) is loaded again;
+  // any other one that has not ended just goes on. Throws NoSuchWorkflow, and BadRequest for one
+  // that has completed.
+  Run retry(const std::string& id);
+  // Ends the workflow without running its code again, and releases what it holds. Also ends one
+  // that cannot go on here; children that it had started are then cancelled.
   void terminate(const std::string& id, std::string_view reason = {});
 
   [[nodiscard]] std::vector<FlowInfo> list(const FlowFilter& filter = {});
@@ -350,6 +360,20 @@ class Engine {
   template <class R, class... A>
   [[nodiscard]] R query(const std::string& id, const std::string& name, const A&... arguments) {
     return detail::decode_result<R>(ask(id, name, encode(arguments...)));
+  }
+
+  // Calls the workflow's handler (Context::on_update), in its engine, and waits for the result. The
+  // update is in the workflow's log. Throws NoSuchWorkflow, WorkflowEnded, UpdateRejected and
+  // UpdateFailed (flow_update.hpp).
+  template <class R = void, class... A>
+  R update(const std::string& id, std::string_view name, const A&... arguments) {
+    return send_update({}, id, name, arguments...).template result<R>();
+  }
+  // The same without waiting: it is in the store when this returns.
+  template <class... A>
+  Update send_update(UpdateOptions options, const std::string& id, std::string_view name,
+                     const A&... arguments) {
+    return begin_update(std::move(options), id, name, encode(arguments...));
   }
 
   // The whole stored history of a workflow. Throws NoSuchWorkflow.
@@ -372,6 +396,20 @@ class Engine {
   // As if a time of the schedule was now; paused or not.
   void trigger_schedule(const std::string& id);
   void remove_schedule(const std::string& id);  // Its runs go on.
+
+  // Of many calls with one key one workflow starts, with the arguments of the last (collect.hpp).
+  template <class... A>
+  void debounce(const DebounceOptions& options, std::string_view type, const A&... arguments) {
+    call_debounced(options, type, encode(arguments...));
+  }
+  // Collects items by key; one workflow starts with a list of them, a std::vector of their type
+  // (collect.hpp).
+  template <class T>
+  void batch(const BatchOptions& options, std::string_view type, const T& item) {
+    using Item = std::remove_cvref_t<decltype(stored(item))>;
+    static_assert(Codec<Item>::is_json, "the items of a batch are JSON");
+    add_to_batch(options, type, Codec<Item>::encode(stored(item)));
+  }
 
   // Goes on with what engines before left unfinished. Returns when all of it is loaded; how many.
   std::size_t recover_all();
@@ -418,6 +456,10 @@ class Engine {
   void send_signal(const std::string& id, std::string_view name, std::string value,
                    std::string_view message_id);
   void put_schedule(ScheduleOptions options, std::string_view type, std::string input);
+  [[nodiscard]] Update begin_update(UpdateOptions options, const std::string& id,
+                                    std::string_view name, std::string arguments);
+  void call_debounced(const DebounceOptions& options, std::string_view type, std::string input);
+  void add_to_batch(const BatchOptions& options, std::string_view type, std::string item);
 
   std::shared_ptr<flow::Core> core_;
 };

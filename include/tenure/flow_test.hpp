@@ -109,6 +109,22 @@ class Engine {
     engine().signal(id, name, value, message_id);
     settle();
   }
+  // Throws Error where the handler has not ended.
+  template <class R = void, class... A>
+  R update(const std::string& id, std::string_view name, const A&... arguments) {
+    const Update sent = send_update({}, id, name, arguments...);
+    if (sent.state() == UpdateState::sent || sent.state() == UpdateState::accepted) {
+      throw Error("update '" + std::string{name} + "' of workflow '" + id + "' has not ended");
+    }
+    return sent.template result<R>();
+  }
+  template <class... A>
+  Update send_update(UpdateOptions options, const std::string& id, std::string_view name,
+                     const A&... arguments) {
+    const Update sent = engine().send_update(std::move(options), id, name, arguments...);
+    settle();
+    return sent;
+  }
   void cancel(const std::string& id);
   void terminate(const std::string& id, std::string_view reason = {});
   [[nodiscard]] std::vector<HistoryEntry> history(const std::string& id);

@@ -41,7 +41,6 @@ void Core::clean(const keys::Timer& timer) {
   }
 }
 
-// Adds the removal of some keys of these ranges. True: those were all.
 bool Core::add_removals(const std::vector<Range>& ranges, Txn& txn) {
   Txn look;
   for (const Range& range : ranges) look.reads.push_back(range.first(removed_at_once));

@@ -1,4 +1,6 @@
 // continue-as-new: the end of one run of a workflow and the start of the next, in one transaction.
+#include <map>
+
 #include "flow/core.hpp"
 #include "flow/instance.hpp"
 
@@ -18,6 +20,16 @@ void Instance::continue_as_new(const std::string& input, Turn& turn) {
             .text(),
         turn);
     return;
+  }
+  const std::map<std::string, std::string> updates = machine_->updates();  // Ends change it.
+  for (const auto& [update, name] : updates) {
+    machine_->update_ended(
+        {.id = update,
+         .ok = false,
+         .value = ErrorInfo{.type = "continued",
+                            .code = {},
+                            .message = "the workflow continued as new before the handler ended"}
+                      .text()});
   }
   Record record = *record_;
   const std::uint32_t before = record.run++;

@@ -103,7 +103,7 @@ void Core::begin() {
   partitions_->begin(count);
   begun_ = true;
   running_ = true;
-  watch_inbox(outcome.revision);
+  inbox_.watch(outcome.revision);
 }
 
 std::size_t Core::recover_all() {
@@ -189,10 +189,7 @@ void Core::drain(bool stop_steps) {
       attempt->stop.request_stop();
     }
   }
-  {
-    const base::Mutex::Scoped lock{inbox_mutex_};
-    inbox_watch_.reset();
-  }
+  inbox_.stop();
   std::multimap<Instant, std::function<void()>> later;  // They end outside the lock.
   {
     const base::Mutex::Scoped lock{timer_mutex_};

@@ -22,6 +22,7 @@
 #include "base/mutex.hpp"
 #include "flow/admission.hpp"
 #include "flow/executor.hpp"
+#include "flow/inbox.hpp"
 #include "flow/instance.hpp"
 #include "flow/partitions.hpp"
 #include "flow/queries.hpp"
@@ -29,6 +30,7 @@
 #include "flow/schedules.hpp"
 #include "flow/timers.hpp"
 #include "flow/triggers.hpp"
+#include "flow/updates.hpp"
 #include "tenure/flow.hpp"
 
 namespace tenure::flow {
@@ -37,7 +39,7 @@ namespace tenure::flow {
 // was, or the reign is over, the start is refused with Superseded.
 struct StartPart {
   std::string row_key;
-  Revision row_revision;
+  Revision row_revision;    // Of a row that is not there: none.
   Partition partition = 0;  // Of the row, and the reign in which it was read.
   ReignRef reign;
   std::vector<Write> writes;
@@ -78,6 +80,8 @@ struct ChildStart {
   std::map<std::string, std::string> tags;
 };
 
+struct CollectCall;
+
 class Core : public std::enable_shared_from_this<Core> {
  public:
   Core(std::shared_ptr<Store> store, EngineOptions options);
@@ -95,7 +99,10 @@ class Core : public std::enable_shared_from_this<Core> {
   // Throws BadRequest where a workflow of this type cannot be started with this input.
   const detail::Definition& check_start(std::string_view type, const std::string& input) const;
   [[nodiscard]] Schedules schedules();
+  // A debounced call or an item of a batch: told to the owner of its row.
+  void collect(const CollectCall& call, std::string_view id, std::chrono::nanoseconds remember);
   void send(const std::string& id, Message message, std::string_view message_id);
+  [[nodiscard]] Run retry(const std::string& id);
   [[nodiscard]] FlowInfo info(const std::string& id);
   void when_ended(const std::string& id, std::function<void(const FlowInfo&)> done);
   [[nodiscard]] std::vector<FlowInfo> list(const FlowFilter& filter);
@@ -105,6 +112,12 @@ class Core : public std::enable_shared_from_this<Core> {
   [[nodiscard]] ReplayReport replay(const FlowHistory& history) const;
   [[nodiscard]] std::string query(const std::string& id, const std::string& name,
                                   const std::string& arguments);
+  [[nodiscard]] Update update(UpdateOptions options, const std::string& id, std::string_view name,
+                              std::string arguments);
+  // Waits until it is accepted, rejected or over, or until it is over.
+  [[nodiscard]] UpdateOutcome await_update(const std::string& id, const std::string& update,
+                                           bool accepted);
+  [[nodiscard]] UpdateOutcome update_outcome(const std::string& id, const std::string& update);
   std::size_t recover_all();
   void drain(bool stop_steps);
   [[nodiscard]] std::size_t resident() const;
@@ -116,6 +129,7 @@ class Core : public std::enable_shared_from_this<Core> {
   [[nodiscard]] Partition partition_of(std::string_view id) const {
     return keys::partition_of(id, partitions_->count());
   }
+  [[nodiscard]] std::uint32_t partitions() const { return partitions_->count(); }
   [[nodiscard]] ReignRef reign_of(Partition partition) const {
     return partitions_->owner(partition);
   }
@@ -126,6 +140,8 @@ class Core : public std::enable_shared_from_this<Core> {
   void gave_back(const Queues::Handover& handover, bool committed);
   // The seat of a queued workflow is free.
   void left_queue(const std::string& seat);
+  // Adds the removal of some keys of these ranges. True: those were all.
+  [[nodiscard]] bool add_removals(const std::vector<Range>& ranges, Txn& txn);
   [[nodiscard]] Write ended_message(const std::string& trigger, const std::string& id) const;
   [[nodiscard]] Store& store() noexcept { return *store_; }
   [[nodiscard]] const EngineOptions& options() const noexcept { return options_; }
@@ -143,8 +159,12 @@ class Core : public std::enable_shared_from_this<Core> {
   void start_child(const ChildStart& child);
   void add_timer(const std::string& key);
   void remove_timer(const std::string& key);
-  void message_done(const std::string& key);
-  void read_inbox();
+  void message_done(const std::string& key) { inbox_.done(key); }
+  void read_inbox() { inbox_.read(); }
+  // The workflow dropped messages while it could not go on.
+  void read_again(const std::string& id);
+  // A message of an inbox, to a trigger or a workflow.
+  void deliver(Message message, const std::string& key);
   void ended(const std::string& id, const Record& record);
   void waits(const std::shared_ptr<Instance>& instance);
   void forget(const Instance& instance);  // It has ended, or is another engine's.
@@ -185,7 +205,6 @@ class Core : public std::enable_shared_from_this<Core> {
   void look_again(StartCall& call, const Outcome& outcome);
   void give_back_place(StartCall& call);
   void clean(const keys::Timer& timer);
-  [[nodiscard]] bool add_removals(const std::vector<Range>& ranges, Txn& txn);
   [[nodiscard]] bool remove_log(const keys::Timer& timer, const Reign& reign);
   [[nodiscard]] bool remove_ended(const keys::Timer& timer, const Reign& reign);
   [[nodiscard]] bool parent_runs(const Record& record);
@@ -198,12 +217,15 @@ class Core : public std::enable_shared_from_this<Core> {
   // Returns whether somebody waits for its end.
   [[nodiscard]] bool remove(const Instance& instance);
   void tell_end(const std::string& id, const Record& record);
+  [[nodiscard]] std::shared_ptr<Instance> find_instance(const std::string& id) const;
+  void reload(const std::string& id);
+  void start_retry(const std::string& id, const std::string& as, Engine::Started started);
+  void retry_told(const Message& message, const std::string& key);
   bool read_timers(const std::vector<std::pair<Partition, Range>>& wanted);
   void run_attempt(const std::shared_ptr<Instance>& instance,
                    const std::shared_ptr<Attempt>& attempt);
   void watch_attempt(const std::shared_ptr<Instance>& instance,
                      const std::shared_ptr<Attempt>& attempt);
-  void watch_inbox(Revision after);
   void arm();
   void fire();
   void done_one() noexcept;
@@ -216,6 +238,7 @@ class Core : public std::enable_shared_from_this<Core> {
   Admission admission_;
   Queues queues_;
   Triggers triggers_{*this};
+  Inbox inbox_{*this};
 
   std::atomic<bool> stopping_{false};
   std::atomic<std::size_t> busy_{0};  // Jobs and commits that are under way.
@@ -233,8 +256,6 @@ class Core : public std::enable_shared_from_this<Core> {
   std::list<std::string> waiting_ TENURE_GUARDED_BY(mutex_);  // Longest waiting first.
   std::unordered_map<std::string, std::list<std::string>::iterator> waiting_at_
       TENURE_GUARDED_BY(mutex_);
-  // Messages, each with the reign in which it is being handled.
-  std::unordered_map<std::string, std::uint64_t> handling_ TENURE_GUARDED_BY(mutex_);
   std::multimap<std::string, std::function<void(const FlowInfo&)>> listeners_
       TENURE_GUARDED_BY(mutex_);
   bool drained_ TENURE_GUARDED_BY(mutex_) = false;
@@ -256,9 +277,6 @@ class Core : public std::enable_shared_from_this<Core> {
   std::multimap<Instant, std::function<void()>> later_ TENURE_GUARDED_BY(timer_mutex_);
   std::optional<Instant> armed_ TENURE_GUARDED_BY(timer_mutex_);
   std::unique_ptr<Watch> alarm_ TENURE_GUARDED_BY(timer_mutex_);
-
-  base::Mutex inbox_mutex_;
-  std::unique_ptr<Watch> inbox_watch_ TENURE_GUARDED_BY(inbox_mutex_);
 };
 
 }  // namespace tenure::flow

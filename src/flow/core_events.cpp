@@ -128,59 +128,21 @@ bool Core::read_timers(const std::vector<std::pair<Partition, Range>>& wanted) {
 
 // --- messages
 
-void Core::watch_inbox(Revision after) {
-  const base::Mutex::Scoped lock{inbox_mutex_};
-  if (stopping()) return;
-  WatchFor what;
-  what.ranges.push_back(keys::inboxes());
-  what.after = after;
-  inbox_watch_ = store_->watch(std::move(what), [weak = weak_from_this()] {
-    if (const std::shared_ptr<Core> core = weak.lock()) {
-      core->post([core] { core->read_inbox(); });
-    }
-  });
-}
-
-void Core::read_inbox() {
-  if (stopping()) return;
-  Outcome outcome;
-  try {
-    Txn txn;
-    txn.reads.push_back(keys::inboxes());
-    outcome = store_->apply(txn);
-  } catch (const StoreError&) {
-    post_at(detail::saturating_add(store_->latest_now(), std::chrono::milliseconds{100}),
-            [this] { read_inbox(); });
+void Core::deliver(Message message, const std::string& key) {
+  if (message.kind >= Message::Kind::trigger_changed) {
+    triggers_.told(message, key);
     return;
   }
-  watch_inbox(outcome.revision);
-  for (const Entry& entry : outcome.reads.front()) {
-    const Partition partition = keys::partition_of_inbox(entry.key);
-    const ReignRef reign = partitions_->owner(partition);
-    if (!reign) continue;
-    std::expected<Message, std::string> message = decode_message(entry.value);
-    if (!message) {
-      report({}, "a message cannot be read: " + message.error());
-      continue;
-    }
-    {
-      const base::Mutex::Scoped lock{mutex_};
-      std::uint64_t& handled = handling_[entry.key];
-      if (handled == reign->number) continue;
-      handled = reign->number;
-    }
-    if (message->kind >= Message::Kind::trigger_changed) {
-      triggers_.told(*message, entry.key);
-      continue;
-    }
-    const std::string id = message->workflow;
-    offer(id, {Event::Told{.message = *std::move(message), .key = entry.key}});
+  const std::string id = message.workflow;
+  if (message.kind == Message::Kind::retry) {
+    post([this, message = std::move(message), key] { retry_told(message, key); });
+    return;
   }
-}
-
-void Core::message_done(const std::string& key) {
-  const base::Mutex::Scoped lock{mutex_};
-  handling_.erase(key);
+  if (message.kind == Message::Kind::terminate) {
+    const std::shared_ptr<Instance> here = find_instance(id);
+    if (here && here->end_stuck({.message = message, .key = key})) return;
+  }
+  offer(id, {Event::Told{.message = std::move(message), .key = key}});
 }
 
 }  // namespace tenure::flow

@@ -31,12 +31,7 @@ void Core::send(const std::string& id, Message message, std::string_view message
 
 FlowInfo Core::info(const std::string& id) {
   FlowInfo info = queries().info(id);
-  std::shared_ptr<Instance> here;
-  {
-    const base::Mutex::Scoped lock{mutex_};
-    if (const auto at = instances_.find(id); at != instances_.end()) here = at->second;
-  }
-  if (here) info.problem = here->problem();
+  if (const std::shared_ptr<Instance> here = find_instance(id)) info.problem = here->problem();
   return info;
 }
 

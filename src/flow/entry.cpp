@@ -92,10 +92,9 @@ constexpr std::uint8_t tag_trigger = 4;
 
 bool is_message_kind(std::uint8_t kind) noexcept {
   using enum Message::Kind;
-  return (kind >= static_cast<std::uint8_t>(start) &&
-          kind <= static_cast<std::uint8_t>(child_ended)) ||
+  return (kind >= static_cast<std::uint8_t>(start) && kind <= static_cast<std::uint8_t>(retry)) ||
          (kind >= static_cast<std::uint8_t>(trigger_changed) &&
-          kind <= static_cast<std::uint8_t>(run_ended));
+          kind <= static_cast<std::uint8_t>(collect));
 }
 
 std::string other_format(std::string_view what, std::uint8_t found) {
@@ -119,7 +118,7 @@ bool is_entry_kind(std::uint8_t kind) noexcept {
   return (kind >= static_cast<std::uint8_t>(EntryKind::step_done) &&
           kind <= static_cast<std::uint8_t>(EntryKind::lock_released)) ||
          (kind >= static_cast<std::uint8_t>(EntryKind::child_started) &&
-          kind <= static_cast<std::uint8_t>(EntryKind::patch));
+          kind <= static_cast<std::uint8_t>(EntryKind::update));
 }
 
 std::string encode(const LogEntry& entry) {
@@ -163,7 +162,7 @@ std::expected<LogEntry, std::string> decode_entry(std::string_view bytes) {
 std::string shown(const LogEntry& entry) {
   std::string text = std::string{text_of(entry.kind)} + " '" + entry.name + "'";
   if (entry.kind != EntryKind::signal && entry.kind != EntryKind::cancel &&
-      entry.kind != EntryKind::patch) {
+      entry.kind != EntryKind::patch && entry.kind != EntryKind::update) {
     text += " (scope " + std::to_string(entry.key.scope) + ", sequence " +
             std::to_string(entry.key.sequence) + ")";
   }

@@ -74,8 +74,11 @@ struct Message {
     terminate = 4,
     start_with_signal = 5,
     child_ended = 6,       // Name: the operation that started it; value: the state and the result.
+    update = 7,            // Name: the handler's; value: detail::UpdateCall.
+    retry = 8,             // Name: the id of the new workflow; empty: load it again.
     trigger_changed = 16,  // To a trigger: look at the row.
     run_ended = 17,        // To a trigger: the workflow `name` has ended.
+    collect = 18,          // To a trigger: a debounced call or an item of a batch.
   };
   Kind kind = Kind::signal;
   std::string workflow;  // Or the row of a trigger.

@@ -1,7 +1,6 @@
 #include "flow/executor.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -107,13 +106,15 @@ void ThreadPool::serve() {
   serving = this;
   base::Mutex::Scoped lock{mutex_};
   waking_ = false;
-  std::optional<Clock::time_point> began;
+  // No optional: g++ 12 warns of one that is read uninitialised.
+  constexpr auto none = Clock::time_point::min();
+  Clock::time_point began = none;
   while (true) {
     is_ending = false;
     while (jobs_.empty()) {
       if (stopping_) return;
       sleep(lock);
-      began.reset();
+      began = none;
     }
     std::function<void()> job = std::move(jobs_.front());
     jobs_.pop_front();
@@ -121,13 +122,13 @@ void ThreadPool::serve() {
     ++busy_;
     if (!jobs_.empty() && !stopping_) call_another();
     lock.unlock();
-    if (!began) began = Clock::now();
+    if (began == none) began = Clock::now();
     job();
     job = nullptr;
     const Clock::time_point ended = Clock::now();
     lock.lock();
     --busy_;
-    const Clock::duration time = std::min<Clock::duration>(ended - *began, longest_counted);
+    const Clock::duration time = std::min<Clock::duration>(ended - began, longest_counted);
     usual_ += (time - usual_) / 8;
     began = ended;
   }

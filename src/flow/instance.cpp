@@ -221,7 +221,10 @@ bool Instance::turn(std::vector<Event>& events) {
     events.resize(handled);
   }
   turn.events = std::move(events);
-  if (!turn.slot) collect(turn);
+  if (!turn.slot) {
+    collect(turn);
+    store_updates(turn);
+  }
   if (!turn.txn.writes.empty()) {
     commit(std::move(turn));
     return false;
@@ -292,6 +295,14 @@ bool Instance::load(std::vector<Event>& events) {
     outcome.reads[2] = std::move(core_.store().apply(again).reads.front());
   }
   runnable_row_ = !outcome.reads[1].empty();
+  if (stuck_) {  // An empty machine: none of its code runs.
+    machine_ = std::make_unique<Machine>(
+        detail::Identity{
+            .id = id_, .type = record_->type, .seed = record_->seed, .started = record_->created},
+        core_.errors());
+    begun_ = true;
+    return true;
+  }
   std::string row = runnable_row_ ? outcome.reads[1].front().value : std::string{};
   if (outcome.reads[2].empty() && std::ranges::any_of(events, is_start)) row = keys::nothing_ran;
   replay(std::move(outcome.reads[2]), row);
@@ -333,6 +344,7 @@ void Instance::replay(std::vector<Entry> entries, std::string_view row) {
       feeder.add(std::move(entry));
     }
     static_cast<void>(machine_->take_dropped());
+    static_cast<void>(machine_->take_updates());
     if (page < log_page) break;
     Txn txn;
     txn.reads.push_back(keys::log_from(log_prefix_, next_order_).first(log_page));
@@ -342,7 +354,9 @@ void Instance::replay(std::vector<Entry> entries, std::string_view row) {
   }
   feeder.end(live);
   // What a replay dropped was removed when it happened. What new code dropped was not: collect().
-  if (!live) static_cast<void>(machine_->take_dropped());
+  if (live) return;
+  static_cast<void>(machine_->take_dropped());
+  static_cast<void>(machine_->take_updates());
 }
 
 void Instance::note(const LogEntry& entry) {
@@ -504,6 +518,7 @@ void Instance::after(Turn& turn) {
   if (turn.ended) {
     core_.ended(id_, *turn.ended);
     go();
+    if (stuck_) core_.read_again(id_);
   }
 }
 

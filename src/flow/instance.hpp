@@ -110,6 +110,8 @@ class Instance : public std::enable_shared_from_this<Instance> {
   // Its partition is another engine's: it does nothing any more.
   void abandon();
   [[nodiscard]] std::string problem() const;
+  // It cannot go on: it takes this message, which ends it without its code. False: it can go on.
+  bool end_stuck(Event::Told terminate);
 
  private:
   // What a turn writes, and what happens when that is committed.
@@ -128,10 +130,11 @@ class Instance : public std::enable_shared_from_this<Instance> {
       Owner owner;
       std::vector<Claim> claims;
     };
-    std::vector<Lock> locks;           // To ask for.
-    std::vector<OpKey> children;       // To start.
-    std::uint32_t messages = 0;        // To other workflows.
-    std::optional<LogEntry> recorded;  // Of a slot's own transaction.
+    std::vector<Lock> locks;                     // To ask for.
+    std::vector<OpKey> children;                 // To start.
+    std::uint32_t messages = 0;                  // To other workflows.
+    std::map<std::string, std::string> updates;  // By id: what is stored of them.
+    std::optional<LogEntry> recorded;            // Of a slot's own transaction.
     std::optional<Event::Slot> slot;
     std::optional<bool> runnable_row;
     bool result = false;            // It has an entry that is neither a signal nor a patch.
@@ -161,6 +164,8 @@ class Instance : public std::enable_shared_from_this<Instance> {
   void handle_told(const Event::Told& told, Turn& turn);
   void add_timers(Turn& turn);
   void handle_timer(const Event::Timer& event, Turn& turn);
+  void handle_update(const Message& message, Turn& turn);
+  void store_updates(Turn& turn);
   void handle_child(const Event::Child& event, Turn& turn);
   void handle_child_ended(const Message& message, Turn& turn);
   void start_children(Turn& turn);
@@ -186,6 +191,7 @@ class Instance : public std::enable_shared_from_this<Instance> {
   void remove_timer(const OpKey& key, Instant due, Turn& turn);
   void end(FlowState state, std::string result, Turn& turn);
   void drop_work(Turn& turn);
+  void drop_stuck_work(Turn& turn);
   void continue_as_new(const std::string& input, Turn& turn);
   void begin_next_run();
   void append_patches(Turn& turn);
@@ -222,6 +228,7 @@ class Instance : public std::enable_shared_from_this<Instance> {
   bool fresh_row_ = false;  // It says that code has not run yet: keys::nothing_ran, after_last.
   bool begun_ = false;
   bool deadline_passed_ = false;
+  std::atomic<bool> stuck_ = false;  // It is to be ended without a replay.
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::shared_ptr<Attempt>> running_;
   std::uint32_t failures_ = 0;  // Of the store, one after another.
 };

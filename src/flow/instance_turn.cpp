@@ -70,7 +70,8 @@ void Instance::handle_told(const Event::Told& told, Turn& turn) {
   const Message& message = told.message;
   using enum Message::Kind;
   if (message.kind == start || message.kind == start_with_signal) add_timers(turn);
-  if (!begun_ && (message.kind == signal || message.kind == start_with_signal)) {
+  if (!begun_ && (message.kind == signal || message.kind == start_with_signal ||
+                  message.kind == Message::Kind::update)) {
     core_.message_done(told.key);  // Stays in the inbox until the workflow starts.
     return;
   }
@@ -91,11 +92,14 @@ void Instance::handle_told(const Event::Told& told, Turn& turn) {
       }
       return;
     case child_ended: handle_child_ended(message, turn); return;
+    case Message::Kind::update: handle_update(message, turn); return;
     case terminate:
       end(FlowState::cancelled, error("terminated", message.value).text(), turn);
       return;
+    case Message::Kind::retry:
     case trigger_changed:
-    case run_ended: return;  // The engine does not give these to a workflow.
+    case run_ended:
+    case collect: return;  // The engine does not give these to a workflow.
   }
 }
 
@@ -407,6 +411,7 @@ void Instance::end(FlowState state, std::string result, Turn& turn) {
   record.ended = turn.now;
   record.result = std::move(result);
   drop_work(turn);
+  if (stuck_) drop_stuck_work(turn);
   tell_family(record, turn);
   if (const auto keep = core_.options().retention; keep.count() > 0) {
     add_timer(keys::retention_timer, detail::saturating_add(turn.now, keep), turn);

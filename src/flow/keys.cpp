@@ -129,6 +129,16 @@ std::string trigger(Partition partition, std::string_view row) {
   return in_partition('s', partition).append(row);
 }
 Range triggers(Partition partition) { return Range::prefix(in_partition('s', partition)); }
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): in the order of the key.
+std::string call_ids(Partition partition, std::string_view row, std::int64_t width,
+                     std::int64_t number) {
+  std::string key = in_partition('d', partition);
+  add(key, row.size(), 2);
+  key += row;
+  add(key, static_cast<std::uint64_t>(width), 8);
+  add(key, static_cast<std::uint64_t>(number), 8);
+  return key;
+}
 
 std::string anchor(Partition partition, std::string_view id, const OpKey& lock) {
   std::string key = in_partition('h', partition);

@@ -19,6 +19,7 @@
 //   \x11 u type partition key [slot]              a limit on starts per time
 //   \x11 h partition id scope sequence            the anchor of a lock
 //   \x11 s partition row                          a trigger: what starts workflows by itself
+//   \x11 d partition length row width number id   the id of a debounced call or an item of a batch
 //
 // Numbers are big endian: two bytes for a partition and a length, four for order, scope, sequence
 // and place, eight for a time. Names have their length in front where something follows them.
@@ -94,6 +95,9 @@ inline constexpr OpKey trigger_timer{.scope = 0xfffffffdU, .sequence = 1};
 [[nodiscard]] std::string trigger_inbox(Partition partition, char tag);
 [[nodiscard]] std::string trigger(Partition partition, std::string_view row);
 [[nodiscard]] Range triggers(Partition partition);
+// Where the ids of a row's calls are; `width` and `number` say which generation (collect_rule.hpp).
+[[nodiscard]] std::string call_ids(Partition partition, std::string_view row, std::int64_t width,
+                                   std::int64_t number);
 [[nodiscard]] std::string anchor(Partition partition, std::string_view id, const OpKey& lock);
 [[nodiscard]] std::string idempotency(std::string_view key);
 [[nodiscard]] std::string places(std::string_view type, std::string_view partition_key);

@@ -35,6 +35,7 @@ std::optional<OpKind> family(EntryKind kind) noexcept {
     case EntryKind::child_done:
     case EntryKind::child_failed:
     case EntryKind::patch:
+    case EntryKind::update:
     case EntryKind::signal:
     case EntryKind::cancel: break;
   }
@@ -64,6 +65,7 @@ std::string_view text_of(EntryKind kind) noexcept {
     case EntryKind::child_done: return "child done";
     case EntryKind::child_failed: return "child failed";
     case EntryKind::patch: return "patch";
+    case EntryKind::update: return "update";
   }
   return "unknown";
 }
@@ -269,6 +271,8 @@ void Machine::deliver(const LogEntry& entry) {
     deliver_signal(entry);
   } else if (entry.kind == EntryKind::child_done || entry.kind == EntryKind::child_failed) {
     deliver_child(entry);
+  } else if (entry.kind == EntryKind::update) {
+    deliver_update(entry);
   } else if (entry.kind == EntryKind::cancel) {
     root_->scope().cancel();
   } else {

@@ -209,6 +209,36 @@ FlowHistory Queries::stored_history(const std::string& id) const {
   }
 }
 
+std::string Queries::retry_id(const std::string& id) const {
+  // A retry of a retry counts on: "a~2" is followed by "a~3".
+  std::string base = id;
+  if (const std::size_t tilde = id.rfind('~');
+      tilde != std::string::npos && tilde + 1 < id.size() &&
+      std::ranges::all_of(id.substr(tilde + 1), [](char c) { return c >= '0' && c <= '9'; })) {
+    base = id.substr(0, tilde);
+  }
+  for (std::uint32_t number = 2;; ++number) {
+    std::string next = base + "~" + std::to_string(number);
+    if (read(*store_, Range::key(keys::record(partition_of(next), next))).empty()) return next;
+  }
+}
+
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): the old one, the new one.
+void Queries::send_retry(const std::string& id, const std::string& as,
+                         Durability durability) const {
+  const FlowState state = parsed_record(record_of(id)).state;
+  if (!is_terminal(state) || state == FlowState::completed) {
+    throw BadRequest("workflow '" + id + "' is " + std::string{text_of(state)} +
+                     ": only one that failed, was cancelled or timed out is started again");
+  }
+  Txn txn;
+  txn.durability = durability;
+  txn.writes.push_back(Write::append(
+      keys::inbox(partition_of(id)),
+      encode(Message{.kind = Message::Kind::retry, .workflow = id, .name = as, .value = {}})));
+  static_cast<void>(store_->apply(txn));
+}
+
 void Queries::send(const std::string& id, Message message, std::string_view message_id,
                    Durability durability) const {
   const keys::Partition partition = partition_of(id);

@@ -40,6 +40,11 @@ class Queries {
   // A message with an id that was sent before is dropped. Throws NoSuchWorkflow, WorkflowEnded.
   void send(const std::string& id, Message message, std::string_view message_id,
             Durability durability) const;
+  // The first id of ID~2, ID~3, … that no workflow has.
+  [[nodiscard]] std::string retry_id(const std::string& id) const;
+  // Asks an engine to start the workflow again under that id; see Engine::retry(). Throws
+  // NoSuchWorkflow, and BadRequest for one that runs or has completed.
+  void send_retry(const std::string& id, const std::string& as, Durability durability) const;
 
  private:
   [[nodiscard]] keys::Partition partition_of(std::string_view id) const noexcept {

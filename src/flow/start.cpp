@@ -163,7 +163,9 @@ void Core::try_start(const std::shared_ptr<StartCall>& call) {
   if (extra.only_if) txn.guards.push_back(*extra.only_if);
   if (extra.part) {
     const StartPart& part = *extra.part;
-    txn.guards.push_back(Guard::unchanged(part.row_key, part.row_revision));
+    txn.guards.push_back(part.row_revision == Revision{}
+                             ? Guard::absent(part.row_key)
+                             : Guard::unchanged(part.row_key, part.row_revision));
     txn.guards.insert(txn.guards.end(), part.reign->guards.begin(), part.reign->guards.end());
     txn.writes.insert(txn.writes.end(), part.writes.begin(), part.writes.end());
   }
@@ -181,7 +183,7 @@ void Core::try_start(const std::shared_ptr<StartCall>& call) {
 }
 
 bool Core::is_superseded(const StartPart& part, const std::vector<Entry>& row) const {
-  return row.empty() || row.front().changed != part.row_revision ||
+  return (row.empty() ? Revision{} : row.front().changed) != part.row_revision ||
          !owns(part.partition, part.reign);
 }
 

@@ -3,6 +3,7 @@
 #include <exception>
 #include <expected>
 
+#include "flow/collect_rule.hpp"
 #include "flow/core.hpp"
 #include "flow/schedule_rule.hpp"
 #include "tenure/detail/saturating.hpp"
@@ -14,7 +15,7 @@ struct Triggers::Turn {
   Partition partition = 0;
   ReignRef reign;
   Revision revision;
-  std::vector<std::pair<std::string, std::string>> messages;
+  std::vector<Told> messages;
   TriggerStep step;
   std::vector<Write> writes;
 };
@@ -22,6 +23,16 @@ struct Triggers::Turn {
 namespace {
 
 constexpr std::chrono::milliseconds trigger_retry_pause{100};
+constexpr std::size_t max_turn_messages = 500;
+
+bool is_schedule(const std::string& row) { return row.starts_with('s'); }
+
+// For messages.
+std::string shown_row(const std::string& row) {
+  if (is_schedule(row)) return "schedule '" + row.substr(1) + "'";
+  const std::size_t space = row.find(' ');
+  return (row.starts_with('b') ? "batch '" : "debounce '") + row.substr(space + 1) + "'";
+}
 
 TriggerStep schedule_step(const std::string& value, const std::vector<std::string>& ended,
                           Instant now) {
@@ -32,6 +43,7 @@ TriggerStep schedule_step(const std::string& value, const std::vector<std::strin
   ScheduleStep made = step(*std::move(state), ended, now);
   out.timer = made.state.timer;
   out.row = encode(made.state);
+  out.timer_if_refused = out.timer;
   out.cancels = std::move(made.cancels);
   out.again = made.again;
   if (made.start) {
@@ -46,6 +58,10 @@ TriggerStep schedule_step(const std::string& value, const std::vector<std::strin
     out.row_if_refused = encode(refused(std::move(made.state), *made.start));
   }
   return out;
+}
+
+Write row_write(const std::string& key, const std::optional<std::string>& value) {
+  return value ? Write::put(key, *value) : Write::remove(key);
 }
 
 // Or there is such a workflow already.
@@ -70,7 +86,7 @@ void Triggers::due(const std::string& row) { wake(row); }
 void Triggers::told(const Message& message, const std::string& key) {
   {
     const base::Mutex::Scoped lock{mutex_};
-    pending_[message.workflow].messages.emplace_back(key, message.name);
+    pending_[message.workflow].messages.push_back({.key = key, .message = message});
   }
   wake(message.workflow);
 }
@@ -94,7 +110,10 @@ void Triggers::act(const std::string& row) {
     const base::Mutex::Scoped lock{mutex_};
     Pending& pending = pending_[row];
     pending.look = false;
-    turn->messages.swap(pending.messages);
+    while (!pending.messages.empty() && turn->messages.size() < max_turn_messages) {
+      turn->messages.push_back(std::move(pending.messages.front()));
+      pending.messages.pop_front();
+    }
   }
   turn->reign = core_.reign_of(turn->partition);
   if (!turn->reign || core_.stopping()) {  // The store keeps everything for the owner.
@@ -106,7 +125,7 @@ void Triggers::act(const std::string& row) {
   } catch (const StoreError&) {
     repeat(*turn, true);
   } catch (const std::exception& error) {
-    core_.report(row.substr(1), "schedule '" + row.substr(1) + "': " + error.what());
+    core_.report(row.substr(1), shown_row(row) + ": " + error.what());
     give_up(*turn);
   }
 }
@@ -116,45 +135,105 @@ void Triggers::act_on(const std::shared_ptr<Turn>& turn) {
   Txn read;
   read.reads.push_back(Range::key(key));
   const Outcome seen = core_.store().apply(read);
-  if (seen.reads.front().empty()) {
-    for (const auto& [message, ended] : turn->messages) {
-      turn->writes.push_back(Write::remove(message));
-    }
-    if (turn->writes.empty()) {
-      finish(turn->row, false);
-    } else {
-      commit(turn);
-    }
-    return;
-  }
-  const Entry& entry = seen.reads.front().front();
-  turn->revision = entry.changed;
-  std::vector<std::string> ended;
-  for (const auto& [message, run] : turn->messages) {
-    if (!run.empty()) ended.push_back(run);
-  }
-  turn->step = schedule_step(entry.value, ended, core_.store().now());
-  add_writes(*turn, turn->step);
+  const Entry* const row = seen.reads.front().empty() ? nullptr : &seen.reads.front().front();
+  if (row != nullptr) turn->revision = row->changed;
+  turn->step = step_of(*turn, row);
+  put_back(*turn);
+  add_writes(*turn);
   if (turn->step.start) {
     start(turn);
-  } else if (turn->messages.empty() && turn->step.row == entry.value) {
-    finish(turn->row, false);  // Nothing has changed: the timer was early.
-    if (turn->step.timer) core_.add_timer(turn->writes.back().key);
-  } else {
-    turn->writes.push_back(Write::put(key, turn->step.row.value_or("")));
-    commit(turn);
+    return;
   }
+  const bool same = row == nullptr ? !turn->step.row : turn->step.row == row->value;
+  if (same && turn->messages.empty() && turn->step.removes.empty()) {
+    // The timer was early.
+    if (turn->step.timer) core_.add_timer(turn->writes.back().key);
+    finish(turn->row, false);
+    return;
+  }
+  if (!same) turn->writes.push_back(row_write(key, turn->step.row));
+  commit(turn);
+}
+
+TriggerStep Triggers::step_of(const Turn& turn, const Entry* row) {
+  if (!is_schedule(turn.row)) return collect_step(turn, row);
+  TriggerStep out;
+  if (row != nullptr) {
+    std::vector<std::string> ended;
+    for (const Told& told : turn.messages) {
+      if (!told.message.name.empty()) ended.push_back(told.message.name);
+    }
+    out = schedule_step(row->value, ended, core_.store().now());
+  }
+  out.consumed = turn.messages.size();
+  return out;
+}
+
+TriggerStep Triggers::collect_step(const Turn& turn, const Entry* row) {
+  std::optional<CollectState> state;
+  if (row != nullptr) {
+    std::expected<CollectState, std::string> decoded = decode_collect(row->value);
+    if (!decoded) throw Error(decoded.error());
+    state = *std::move(decoded);
+  }
+  std::vector<CollectCall> calls;
+  calls.reserve(turn.messages.size());
+  for (const Told& told : turn.messages) {
+    std::expected<CollectCall, std::string> call = decode_call(told.message.value);
+    if (!call) throw Error(call.error());
+    calls.push_back(*std::move(call));
+  }
+  TriggerStep out;
+  if (state) out.old_timer = state->timer;
+  const Instant now = core_.store().now();
+  CollectStep made = step(std::move(state), calls, now);
+  if (made.forget) {
+    Txn removal;
+    if (core_.add_removals({Range::prefix(keys::call_ids(turn.partition, turn.row,
+                                                         made.forget->width, made.forget->number))},
+                           removal)) {
+      made.state = forgot(std::move(made.state), *made.forget);
+      made.gone = made.state.calls == 0 && made.state.generations.empty();
+    }
+    for (Write& write : removal.writes) out.removes.push_back(std::move(write.key));
+  }
+  out.consumed = made.consumed;
+  out.again = made.again;
+  out.timer = made.state.timer;
+  if (!made.gone) out.row = encode(made.state);
+  if (made.start) {
+    const CollectOptions& options = made.before.options;
+    TriggerStep::Start start{
+        .type = made.before.type, .input = *std::move(made.start), .id = {}, .tags = {}};
+    start.tags[options.is_batch() ? "batch" : "debounce"] = options.key;
+    start.tags[options.is_batch() ? "items" : "calls"] = std::to_string(made.calls);
+    out.start = std::move(start);
+    const CollectState later = put_off(std::move(made.before), now);
+    out.row_if_refused = encode(later);
+    out.timer_if_refused = later.timer;
+  }
+  return out;
+}
+
+void Triggers::put_back(Turn& turn) {
+  const auto rest = turn.messages.begin() + static_cast<std::ptrdiff_t>(turn.step.consumed);
+  const base::Mutex::Scoped lock{mutex_};
+  Pending& pending = pending_[turn.row];
+  std::deque<Told>& messages = pending.messages;
+  if (rest == turn.messages.end() && !messages.empty()) pending.look = true;
+  messages.insert(messages.begin(), rest, turn.messages.end());
+  turn.messages.erase(rest, turn.messages.end());
 }
 
 // All but the row itself. The timer is the last one.
-void Triggers::add_writes(Turn& turn, const TriggerStep& step) {
+void Triggers::add_writes(Turn& turn) {
+  const TriggerStep& step = turn.step;
   const auto timer = [&turn](Instant due) {
     return keys::timer(
         {.partition = turn.partition, .due = due, .id = turn.row, .key = keys::trigger_timer});
   };
-  for (const auto& [message, ended] : turn.messages) {
-    turn.writes.push_back(Write::remove(message));
-  }
+  for (const Told& told : turn.messages) turn.writes.push_back(Write::remove(told.key));
+  for (const std::string& key : step.removes) turn.writes.push_back(Write::remove(key));
   char tag = 'A';
   for (const std::string& id : step.cancels) {
     turn.writes.push_back(Write::append(
@@ -176,7 +255,7 @@ void Triggers::start(const std::shared_ptr<Turn>& turn) {
                  .reign = turn->reign,
                  .writes = turn->writes,
                  .trigger = wanted.tell_end ? turn->row : ""};
-  part.writes.push_back(Write::put(part.row_key, turn->step.row.value_or("")));
+  part.writes.push_back(row_write(part.row_key, turn->step.row));
   StartOptions options;
   options.id = wanted.id;
   options.tags = wanted.tags;
@@ -192,13 +271,17 @@ void Triggers::start(const std::shared_ptr<Turn>& turn) {
       // Anything but a limit would be the same next time.
       if (!is_limit(refusal)) {
         if (!core_.stopping())
-          core_.report(turn->row.substr(1),
-                       "schedule '" + turn->row.substr(1) + "': " + refusal.what());
+          core_.report(turn->row.substr(1), shown_row(turn->row) + ": " + refusal.what());
         give_up(*turn);
         return;
       }
-      turn->writes.push_back(Write::put(keys::trigger(turn->partition, turn->row),
-                                        turn->step.row_if_refused.value_or("")));
+      turn->step.timer = turn->step.timer_if_refused;
+      turn->step.start.reset();
+      turn->step.again = turn->step.again && is_schedule(turn->row);
+      turn->writes.clear();
+      add_writes(*turn);
+      turn->writes.push_back(
+          row_write(keys::trigger(turn->partition, turn->row), turn->step.row_if_refused));
       commit(turn);
     }
   };
@@ -249,7 +332,7 @@ void Triggers::committed(Turn& turn) {
       core_.add_timer(write.key);
     }
   }
-  for (const auto& [message, ended] : turn.messages) core_.message_done(message);
+  for (const Told& told : turn.messages) core_.message_done(told.key);
   finish(turn.row, turn.step.again);
 }
 
@@ -257,8 +340,9 @@ void Triggers::finish(const std::string& row, bool again) {
   {
     const base::Mutex::Scoped lock{mutex_};
     const auto at = pending_.find(row);
-    if (!again && !at->second.look && at->second.messages.empty()) {
-      pending_.erase(at);
+    if (!again && !at->second.look) {
+      at->second.busy = false;
+      if (at->second.messages.empty()) pending_.erase(at);  // Else they wait for the timer.
       return;
     }
   }

@@ -1,4 +1,4 @@
-// triggers.hpp: what starts workflows by itself: schedules.
+// triggers.hpp: what starts workflows by itself: schedules, debounced calls, batches.
 //
 // A trigger is a row of the store in the partition that its name hashes to, with at most one timer.
 // The owner of the partition acts when the timer is due, when somebody has changed the row, and
@@ -6,9 +6,11 @@
 // advances the row, moves the timer, removes the messages and starts at most one workflow, all in
 // one transaction, guarded on the row and the reign: so each time is acted on exactly once.
 //
-//   row name | what it is
-//   ---------+----------------------------
-//   s ID     | a schedule: schedule_rule.hpp
+//   row name   | what it is
+//   -----------+---------------------------------------------------------
+//   s ID       | a schedule: schedule_rule.hpp
+//   d TYPE KEY | a window of debounced calls: collect_rule.hpp
+//   b TYPE KEY | a batch that collects items: collect_rule.hpp
 //
 // Invariants
 //   1. One transaction at a time per row in this engine.
@@ -17,12 +19,13 @@
 // Thread safety: all calls. None blocks for long; none throws.
 #pragma once
 
+#include <cstddef>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/annotations.hpp"
@@ -49,8 +52,12 @@ struct TriggerStep {
   std::optional<Instant> old_timer;
   std::optional<Instant> timer;
   std::optional<Start> start;
-  std::optional<std::string> row_if_refused;  // Where the start is refused by a limit.
-  std::vector<std::string> cancels;           // Workflows.
+  // Where the start is refused by a limit.
+  std::optional<std::string> row_if_refused;
+  std::optional<Instant> timer_if_refused;
+  std::vector<std::string> cancels;  // Workflows.
+  std::vector<std::string> removes;  // Keys.
+  std::size_t consumed = 0;          // Messages, from the front.
   bool again = false;
 };
 
@@ -64,18 +71,26 @@ class Triggers {
   void told(const Message& message, const std::string& key);
 
  private:
+  struct Told {
+    std::string key;
+    Message message;
+  };
   // What has happened to a row since it was last looked at.
   struct Pending {
     bool busy = false;
     bool look = false;
-    std::vector<std::pair<std::string, std::string>> messages;  // Key, and the run that ended.
+    std::deque<Told> messages;
   };
   struct Turn;
 
   void wake(const std::string& row);
   void act(const std::string& row);
   void act_on(const std::shared_ptr<Turn>& turn);
-  void add_writes(Turn& turn, const TriggerStep& step);
+  [[nodiscard]] TriggerStep step_of(const Turn& turn, const Entry* row);
+  [[nodiscard]] TriggerStep collect_step(const Turn& turn, const Entry* row);
+  // Gives back what the step did not consume.
+  void put_back(Turn& turn);
+  void add_writes(Turn& turn);
   void start(const std::shared_ptr<Turn>& turn);
   void commit(const std::shared_ptr<Turn>& turn);
   void committed(Turn& turn);

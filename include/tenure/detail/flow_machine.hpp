@@ -73,6 +73,7 @@ enum class EntryKind : std::uint8_t {
   child_done = 42,
   child_failed = 43,  // It ended without a value.
   patch = 44,         // The code after the entry before asked for it the first time.
+  update = 45,        // Accepted: value [id, arguments].
 };
 [[nodiscard]] std::string_view text_of(EntryKind kind) noexcept;
 
@@ -252,6 +253,31 @@ struct Identity {
   // NOLINTEND(readability-redundant-member-init)
 };
 
+// A handler of updates.
+class UpdateRunner {
+ public:
+  UpdateRunner() = default;
+  UpdateRunner(const UpdateRunner&) = delete;
+  UpdateRunner& operator=(const UpdateRunner&) = delete;
+  virtual ~UpdateRunner() = default;
+  // Throws where the update is to be rejected. Changes nothing.
+  virtual void validate(std::string_view arguments) = 0;
+  virtual void run(const std::string& id, std::string_view arguments) = 0;
+};
+struct UpdateEnd {
+  std::string id;
+  bool ok = false;
+  std::string value;  // The result, encoded, or an ErrorInfo's text.
+};
+// The value of an update's entry and message: its id and its arguments, a JSON array.
+struct UpdateCall {
+  std::string id;
+  std::string arguments;
+  [[nodiscard]] std::string text() const;
+  // Throws where that is not what text() gives.
+  [[nodiscard]] static UpdateCall parse(std::string_view text);
+};
+
 class Machine {
  public:
   Machine(Identity identity, const ErrorTypes& errors)
@@ -335,6 +361,18 @@ class Machine {
   void remove_query(const std::string& name) { queries_.erase(name); }
   // Throws BadRequest for one without a handler, and what the handler throws.
   [[nodiscard]] std::string answer(const std::string& name, std::string_view arguments) const;
+  // Updates. Throws BadRequest for one that has a handler already.
+  void add_update(const std::string& name, UpdateRunner& runner);
+  void remove_update(const std::string& name);
+  // Throws BadRequest for one without a handler, and what the validator throws.
+  void validate_update(const std::string& name, std::string_view arguments) const;
+  void update_ended(UpdateEnd end);
+  // Updates that ended since the last call.
+  [[nodiscard]] std::vector<UpdateEnd> take_updates() { return std::exchange(update_ends_, {}); }
+  // Ids of those that have not ended, with their names.
+  [[nodiscard]] const std::map<std::string, std::string>& updates() const noexcept {
+    return updates_;
+  }
   // What the program waits for, for people.
   [[nodiscard]] std::string waits_for() const;
 
@@ -369,6 +407,7 @@ class Machine {
   bool resume_conditions();
   void deliver_signal(const LogEntry& entry);
   void deliver_child(const LogEntry& entry);
+  void deliver_update(const LogEntry& entry);
   [[noreturn]] void mismatch(const LogEntry& entry, const std::string& why) const;
 
   Identity identity_;
@@ -387,6 +426,9 @@ class Machine {
   std::optional<Finish> finish_;
   std::size_t active_ = 0;
   std::map<std::string, Answer> queries_;
+  std::map<std::string, UpdateRunner*> runners_;
+  std::map<std::string, std::string> updates_;
+  std::vector<UpdateEnd> update_ends_;
   std::map<std::string, bool> patches_;
   std::vector<std::string> marks_;  // Patches that were asked for live.
   bool live_ = false;

@@ -91,12 +91,14 @@ void GroupCommit::write_batch(const Item*& own) {
     for (Item* item : taken_) {
       if (item->kind == Kind::then) made_.push_back(item);
     }
+    // From here on the committer owns those, and may have deleted them.
+    std::erase_if(taken_, [](const Item* item) { return item->kind == Kind::then; });
     if (!made_.empty()) work_.notify_one();
   }
   for (Item* item : taken_) {
     if (item == own) {
       own = nullptr;
-    } else if (item->kind != Kind::then) {
+    } else {
       finish(item);
     }
   }
