@@ -56,6 +56,7 @@ void check_wait(const std::string& name, std::string_view what, std::chrono::nan
                    " must be greater than zero, and at most a hundred years");
 }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): a word of the message, then the text.
 void check_text(const std::string& name, std::string_view what, std::string_view text) {
   try {
     static_cast<void>(nlohmann::json(text).dump());
@@ -122,6 +123,20 @@ void set_timer(CollectState& state) {
   for (const Generation& generation : state.generations) {
     state.timer = std::min(state.timer.value_or(Instant::max()), forgotten(generation));
   }
+}
+
+// Its time has come: at the front of the window, or at its end.
+void start_or_close(CollectStep& out) {
+  CollectState& state = out.state;
+  out.calls = state.calls - state.started;
+  out.before = state;
+  if (wants_front(state)) {
+    out.start = arguments_of(state);
+    state.started = state.calls;
+    return;
+  }
+  if (state.options.trailing && out.calls > 0) out.start = arguments_of(state);
+  close(state);
 }
 
 }  // namespace
@@ -216,15 +231,7 @@ CollectStep step(std::optional<CollectState> row, std::span<const CollectCall> c
   };
   while (!out.start) {
     if (state.calls > 0 && next_start(state) <= at(out.consumed)) {
-      out.calls = state.calls - state.started;
-      out.before = state;
-      if (wants_front(state)) {
-        out.start = arguments_of(state);
-        state.started = state.calls;
-      } else {
-        if (state.options.trailing && out.calls > 0) out.start = arguments_of(state);
-        close(state);
-      }
+      start_or_close(out);
     } else if (out.consumed < calls.size() && !is_full(state)) {
       consume(state, calls[out.consumed++]);
     } else {

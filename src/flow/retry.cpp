@@ -35,6 +35,7 @@ void Core::read_again(const std::string& id) {
   post([this] { read_inbox(); });
 }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): the old id, then the new one.
 void Core::start_retry(const std::string& id, const std::string& as, Engine::Started started) {
   const std::optional<Entry> found = read(keys::record(partition_of(id), id));
   if (!found) throw NoSuchWorkflow("there is no workflow '" + id + "'");
@@ -146,7 +147,7 @@ void Instance::drop_stuck_work(Turn& turn) {
     }
   }
   std::map<std::string, bool> children;  // By id: whether it runs.
-  Queries queries{core_.store(), core_.partitions()};
+  const Queries queries{core_.store(), core_.partitions()};
   const FlowHistory history = queries.stored_history(id_);
   for (const LogEntry& entry : history.entries) {
     if (entry.kind == EntryKind::child_started) {

@@ -1,5 +1,7 @@
 #include "flow/updates.hpp"
 
+#include <fmt/core.h>
+
 #include <chrono>
 #include <future>
 #include <nlohmann/json.hpp>
@@ -222,7 +224,7 @@ UpdateOutcome Core::await_update(const std::string& id, const std::string& updat
         outcome.state != UpdateState::sent && (accepted || outcome.state != UpdateState::accepted);
     if (over) return outcome;
     if (outcome.workflow_ended) {
-      throw WorkflowEnded("workflow '" + id + "' ended before update '" + update + "'");
+      throw WorkflowEnded(fmt::format("workflow '{}' ended before update '{}'", id, update));
     }
     auto promise = std::make_shared<std::promise<void>>();
     auto told = std::make_shared<std::atomic<bool>>(false);
@@ -236,8 +238,8 @@ UpdateOutcome Core::await_update(const std::string& id, const std::string& updat
     });
     while (changed.wait_for(drain_check) != std::future_status::ready) {
       if (stopping()) {
-        throw Closed("the engine was drained before update '" + update + "' of workflow '" + id +
-                     "' ended");
+        throw Closed(fmt::format("the engine was drained before update '{}' of workflow '{}' ended",
+                                 update, id));
       }
     }
   }
