@@ -1,7 +1,5 @@
 #include "flow/updates.hpp"
 
-#include <fmt/core.h>
-
 #include <chrono>
 #include <future>
 #include <nlohmann/json.hpp>
@@ -105,6 +103,12 @@ constexpr char accepted_tag = 'a';
 constexpr char rejected_tag = 'r';
 constexpr char completed_tag = 'd';
 constexpr char failed_tag = 'f';
+
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): as in all calls here.
+std::string described(const std::string& id, const std::string& update) {
+  std::string text = "update '";
+  return text.append(update).append("' of workflow '").append(id).append("'");
+}
 
 }  // namespace
 
@@ -224,7 +228,7 @@ UpdateOutcome Core::await_update(const std::string& id, const std::string& updat
         outcome.state != UpdateState::sent && (accepted || outcome.state != UpdateState::accepted);
     if (over) return outcome;
     if (outcome.workflow_ended) {
-      throw WorkflowEnded(fmt::format("workflow '{}' ended before update '{}'", id, update));
+      throw WorkflowEnded(described(id, update) + " did not end before the workflow did");
     }
     auto promise = std::make_shared<std::promise<void>>();
     auto told = std::make_shared<std::atomic<bool>>(false);
@@ -238,8 +242,7 @@ UpdateOutcome Core::await_update(const std::string& id, const std::string& updat
     });
     while (changed.wait_for(drain_check) != std::future_status::ready) {
       if (stopping()) {
-        throw Closed(fmt::format("the engine was drained before update '{}' of workflow '{}' ended",
-                                 update, id));
+        throw Closed(described(id, update) + " did not end before the engine was drained");
       }
     }
   }
