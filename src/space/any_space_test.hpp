@@ -78,8 +78,11 @@ class AnySpace : public ::testing::TestWithParam<std::string_view> {
   // A server may still have to hear of requests that were given up: their tickets come and go.
   void expect_only_the_holder(const Space& space) const {
     const std::string expected = "1 holds book";
-    if (is_server()) kit::until([&] { return told(space) == expected; });
-    if (!is_server()) EXPECT_EQ(told(space), expected);
+    if (is_server()) {
+      kit::until([&] { return told(space) == expected; });
+    } else {
+      EXPECT_EQ(told(space), expected);
+    }
   }
   // So many rounds in memory; fewer where each is a file, a schema or a prefix.
   [[nodiscard]] int rounds(int many) const {
