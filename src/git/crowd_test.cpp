@@ -154,8 +154,10 @@ TEST(GitCrowd, SigkillAtRandomMomentsLosesNothingAndRepeatsNothing) {
       if (*said != "begins") confirmed.insert(*said);
     }
   }
-  // One more, to its end: whatever the killed ones left is no obstacle.
+  // One more of each, to its end: whatever the killed ones left is no obstacle.
   const Space space = open(url);
+  Repository alone{world.remote(), "main", {}, space};
+  alone.transaction([](Transaction& change) { add_line(change, "alone"); });
   Repository last{world.remote(), "main", copy, space};
   EXPECT_EQ(last.transaction([](Transaction& change) { add_line(change, "last"); }).attempts, 1U);
   std::map<std::string, int> times;

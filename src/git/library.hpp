@@ -22,6 +22,7 @@ using Repo = Owned<git_repository, git_repository_free>;
 using Index = Owned<git_index, git_index_free>;
 using Tree = Owned<git_tree, git_tree_free>;
 using Commit = Owned<git_commit, git_commit_free>;
+using Blob = Owned<git_blob, git_blob_free>;
 using Diff = Owned<git_diff, git_diff_free>;
 using Config = Owned<git_config, git_config_free>;
 using Reference = Owned<git_reference, git_reference_free>;

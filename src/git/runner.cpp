@@ -187,6 +187,7 @@ void TransactionRunner::begin(Round& round) {
   }
   round.copy.emplace(destination_.working_copy, destination_.branch);
   await_locks(*round.copy);
+  round.copy->finish_follow();
   round.copy->check_behind(worktree, round.base);
   round.had = round.copy->head_tree();
 }
@@ -202,6 +203,7 @@ void TransactionRunner::await_locks(const WorkingCopy& copy) const {
       std::this_thread::sleep_for(step);
     }
   }
+  copy.remove_own_locks();
   copy.check_locks();
 }
 

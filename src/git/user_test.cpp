@@ -140,6 +140,30 @@ TEST_F(GitUser, ACrashBetweenPushAndWorkingCopyHealsItself) {
   EXPECT_EQ(in_copy({"status", "--porcelain"}), "");
 }
 
+// Killed while it wrote the files of an update; then others pushed.
+TEST_F(GitUser, AnUpdateThatWasCutOffIsFinished) {
+  Repository store = repository();
+  store.transaction(&add_one);
+  int next = 100;
+  for (const std::string left : {"55", "5", "7", "mine"}) {
+    world.push_foreign("count", "55");
+    in_copy({"fetch", "-q"});
+    write(copy / ".git/tenure-following", world.head());
+    world.push_foreign("count", std::to_string(next));
+    write(copy / "count", left);
+    if (!std::string{"55"}.starts_with(left)) {  // A person wrote that.
+      EXPECT_TRUE(contains(refused(store), "would be overwritten: 'count'"));
+      EXPECT_EQ(read(copy / "count"), left);
+      in_copy({"checkout", "-q", "count"});
+    }
+    store.transaction(&add_one);
+    EXPECT_EQ(read(copy / "count"), std::to_string(next + 1));
+    EXPECT_EQ(in_copy({"status", "--porcelain"}), "");
+    EXPECT_FALSE(fs::exists(copy / ".git/tenure-following"));
+    next += 100;
+  }
+}
+
 TEST_F(GitUser, HooksOfTheWorkingCopyRun) {
   Repository store = repository();
   store.transaction(&add_one);

@@ -1,6 +1,8 @@
 #include "git/working_copy.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -11,6 +13,10 @@ namespace tenure::git {
 namespace {
 
 constexpr std::size_t max_shown_files = 5;
+// Where the working copy is to go, while follow() brings it there: a process that is killed leaves
+// files that are neither here nor there, and the remote may be elsewhere when the next one comes.
+// A file in its git directory.
+constexpr const char* following = "tenure-following";
 
 std::string list_of(const std::vector<std::string>& files) {
   std::string out;
@@ -86,6 +92,19 @@ std::vector<std::filesystem::path> WorkingCopy::lock_files() const {
 
 bool WorkingCopy::has_young_lock() const {
   return describe_lock(lock_files()) && !describe_stale_lock(lock_files());
+}
+
+void WorkingCopy::remove_own_locks() const {
+  constexpr std::chrono::seconds longest_update{10};
+  std::error_code error;
+  const auto began = std::filesystem::last_write_time(note(), error);
+  if (error) return;
+  for (const std::filesystem::path& lock : lock_files()) {
+    const auto made = std::filesystem::last_write_time(lock, error);
+    if (!error && made >= began && made <= began + longest_update) {
+      std::filesystem::remove(lock, error);
+    }
+  }
 }
 
 void WorkingCopy::check_locks() const {
@@ -185,18 +204,77 @@ void WorkingCopy::check_out(const git_oid& commit, const git_oid& had,
 }
 
 void WorkingCopy::rehearse(const git_oid& commit, const git_oid& had) const {
-  check_out(commit, had, GIT_CHECKOUT_SAFE | GIT_CHECKOUT_DRY_RUN);
+  check_out(commit, had, GIT_CHECKOUT_SAFE | GIT_CHECKOUT_DRY_RUN | GIT_CHECKOUT_DONT_WRITE_INDEX);
 }
 
 void WorkingCopy::follow(const git_oid& commit, const git_oid& had) {
   if (git_oid_equal(&commit, &head_) != 0) return;
   check_locks();
+  write_file(note(), text_of(commit));
   check_out(commit, had, GIT_CHECKOUT_SAFE);
-  // After the files: whoever is killed in between finds files that equal the remote's.
+  move_branch(commit);
+  remove_tree(note());
+}
+
+std::filesystem::path WorkingCopy::note() const {
+  return std::filesystem::path{git_repository_path(repository_.get())} / following;
+}
+
+void WorkingCopy::move_branch(const git_oid& commit) {
   const std::string ref = "refs/heads/" + branch_;
   (void)make<Reference>("cannot move the branch of " + text(), git_reference_create_matching,
                         repository_.get(), ref.c_str(), &commit, 1, &head_, "tenure: fast-forward");
   head_ = commit;
+}
+
+// Whether the file is as before the update, as after it, or has the first bytes of that.
+bool WorkingCopy::is_left_by_follow(const git_diff_delta& delta) const {
+  const std::filesystem::path file = directory_ / delta.new_file.path;
+  std::error_code error;
+  const auto status = std::filesystem::symlink_status(file, error);
+  if (!std::filesystem::exists(status)) return true;
+  if (!std::filesystem::is_regular_file(status)) return false;
+  const std::string there = read_file(file);
+  if (there.size() != std::filesystem::file_size(file, error)) return false;
+  const auto content = [&](const git_diff_file& of) -> std::string {
+    if ((of.flags & GIT_DIFF_FLAG_EXISTS) == 0) return {};
+    const auto blob =
+        make<Blob>("cannot read a file of " + text(), git_blob_lookup, repository_.get(), &of.id);
+    return {static_cast<const char*>(git_blob_rawcontent(blob.get())),
+            static_cast<std::size_t>(git_blob_rawsize(blob.get()))};
+  };
+  return there == content(delta.old_file) || content(delta.new_file).starts_with(there);
+}
+
+void WorkingCopy::finish_follow() {
+  const std::string noted = read_file(note());
+  if (noted.empty()) return;
+  git_oid commit{};
+  // Half a note: the update itself had not begun.
+  const bool whole = noted.size() == GIT_OID_HEXSZ && git_oid_fromstr(&commit, noted.c_str()) == 0;
+  if (whole && git_graph_descendant_of(repository_.get(), &commit, &head_) == 1) {
+    const Tree before = tree_of(repository_.get(), head_);
+    const Tree after = tree_of(repository_.get(), commit);
+    const auto diff = make<Diff>("cannot compare two trees of " + text(), git_diff_tree_to_tree,
+                                 repository_.get(), before.get(), after.get(), nullptr);
+    std::vector<char*> paths;
+    for (std::size_t i = 0; i < git_diff_num_deltas(diff.get()); ++i) {
+      const git_diff_delta& delta = *git_diff_get_delta(diff.get(), i);
+      if (!is_left_by_follow(delta)) return;  // A person's: the transaction is refused for it.
+      paths.push_back(const_cast<char*>(delta.new_file.path));  // NOLINT: it is only read.
+    }
+    git_checkout_options options{};
+    check(git_checkout_options_init(&options, GIT_CHECKOUT_OPTIONS_VERSION), "cannot check out");
+    options.checkout_strategy = GIT_CHECKOUT_FORCE | GIT_CHECKOUT_DISABLE_PATHSPEC_MATCH;
+    options.paths = {.strings = paths.data(), .count = paths.size()};
+    const auto* const object = reinterpret_cast<const git_object*>(after.get());  // NOLINT
+    // No paths would mean all of them.
+    if (!paths.empty()) {
+      check(git_checkout_tree(repository_.get(), object, &options), "cannot update the " + text());
+    }
+    move_branch(commit);
+  }
+  remove_tree(note());
 }
 
 }  // namespace tenure::git

@@ -25,6 +25,8 @@ class WorkingCopy {
   // Throws GitError where a lock file of git's is in the way.
   void check_locks() const;
   [[nodiscard]] bool has_young_lock() const;
+  // Lock files from just after a follow() began whose process was killed: they are that one's.
+  void remove_own_locks() const;
   // Throws GitError where it has commits that `head` does not contain.
   void check_behind(const Worktree& worktree, const git_oid& head) const;
   // The tree of everything that is there and not ignored. Changes nothing in the working copy.
@@ -38,10 +40,15 @@ class WorkingCopy {
   void rehearse(const git_oid& commit, const git_oid& had) const;
   // Brings files, index and branch to the commit. Throws GitError; files are then as before.
   void follow(const git_oid& commit, const git_oid& had);
+  // Finishes a follow() whose process was killed, unless somebody has changed its files since.
+  void finish_follow();
   [[nodiscard]] git_oid head_tree() const;
 
  private:
   void check_out(const git_oid& commit, const git_oid& had, unsigned int strategy) const;
+  [[nodiscard]] bool is_left_by_follow(const git_diff_delta& delta) const;
+  void move_branch(const git_oid& commit);
+  [[nodiscard]] std::filesystem::path note() const;
   [[nodiscard]] std::vector<std::filesystem::path> lock_files() const;
   [[nodiscard]] std::string text() const { return "working copy '" + directory_.string() + "'"; }
 
