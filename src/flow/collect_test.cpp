@@ -16,12 +16,12 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "flow/collect_rule.hpp"
 #include "flow/crash_kit.hpp"
 #include "tenure/flow_test.hpp"
+#include "tests/kit/patience.hpp"
 
 namespace tenure {
 namespace {
@@ -339,7 +339,7 @@ TEST(CollectTwoEngines, ShareTheWindows) {
   }
   for (std::future<void>& caller : callers) caller.get();
   std::multiset<int> seen;
-  for (int round = 0; round < 6000 && seen.size() < items; ++round) {
+  kit::until([&] {
     seen.clear();
     for (const FlowInfo& info : one.list()) {
       const auto list = detail::decode_arguments<std::vector<int>>(info.input);
@@ -347,8 +347,8 @@ TEST(CollectTwoEngines, ShareTheWindows) {
       EXPECT_LE(batch.size(), 10U);
       seen.insert(batch.begin(), batch.end());
     }
-    std::this_thread::sleep_for(10ms);
-  }
+    return seen.size() >= items;
+  });
   EXPECT_EQ(seen.size(), static_cast<std::size_t>(items));
   EXPECT_EQ(std::set<int>(seen.begin(), seen.end()).size(), static_cast<std::size_t>(items));
 }
