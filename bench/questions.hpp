@@ -9,6 +9,7 @@ void ask_uncontended(Report& report);
 void ask_uncontended_alone(Report& report);  // In a process that never had a second thread.
 void ask_deep(Report& report);
 void ask_rotation(Report& report);
+void ask_claims(Report& report);
 void ask_handoff(Report& report);
 void ask_threads(Report& report);
 void ask_memory(Report& report);

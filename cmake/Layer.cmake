@@ -19,14 +19,17 @@ function(tenure_sources variable)
   set(${variable} ${all} PARENT_SCOPE)
 endfunction()
 
-# tenure_product_code(TARGET): how the library, the program and the module are compiled: a room in
-# one piece, or each file with a precompiled header.
+# tenure_product_code(TARGET [HEADER...]): how the library, the program and the module are compiled:
+# a room in a few pieces, or each file with a precompiled header. It is the one of all rooms, or, of
+# a room that includes large HEADERS almost everywhere, its own.
 function(tenure_product_code target)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src")
   if(TENURE_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 24)
     # A local name may be that of a constant in another file. The dev tree has this warning.
     target_compile_options(${target} PRIVATE -Wno-shadow)
+  elseif(TARGET tenure_pch AND ARGN)
+    target_precompile_headers(${target} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/pch.hpp" ${ARGN})
   elseif(TARGET tenure_pch)
     target_precompile_headers(${target} REUSE_FROM tenure_pch)
   endif()
@@ -38,16 +41,26 @@ if(TENURE_TREE STREQUAL dev)
 endif()
 
 # tenure_layer(core HEADERS tenure/path.hpp ... [FROM directory ...] [SOURCES file.cpp ...]
-#              [DEPENDS base ...] [LIBRARIES SQLite::SQLite3 ...] [INTERNAL])
+#              [DEPENDS base ...] [LIBRARIES SQLite::SQLite3 ...] [INTERNAL]
+#              [COMPONENT local] [PACKAGES sqlite3 ...] [DRIVER symbol])
 #
 # Makes tenure::core, a static library, out of every C++ file of the room, or of the directories
 # FROM, and of SOURCES. HEADERS are public ones, relative to include/. Sources find private headers
 # from src/ (#include "core/rule.hpp"). DEPENDS names lower layers; their users inherit them.
 # LIBRARIES are others' and only for the sources; users link them, so tenureConfig.cmake must find
-# them too. An INTERNAL layer is part of the program and not of the library: it is not installed, so
-# users of the library do not link its LIBRARIES.
+# them too; PACKAGES are their names for pkg-config, or -l options. An INTERNAL layer is part of the
+# program and not of the library: it is not installed, so users of the library do not link its
+# LIBRARIES.
+#
+# COMPONENT says which part of the package contains the layer; if not given, one of its own name.
+# DRIVER is a symbol of the layer that every program that links the layer needs, although only a
+# weak reference names it (src/store/driver.hpp).
+#
+# The objects are linked twice: into a static library, which the programs here use, and into a
+# shared one, tenure_core_shared, which is only installed.
 function(tenure_layer name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL" "" "HEADERS;FROM;SOURCES;DEPENDS;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL" "COMPONENT;DRIVER"
+    "HEADERS;FROM;SOURCES;DEPENDS;LIBRARIES;PACKAGES")
   _tenure_check_arguments(tenure_layer)
   if(NOT arg_FROM)
     set(arg_FROM .)
@@ -65,14 +78,47 @@ function(tenure_layer name)
   list(TRANSFORM arg_DEPENDS PREPEND tenure::)
   target_link_libraries(${target} PUBLIC ${arg_DEPENDS} Threads::Threads PRIVATE ${arg_LIBRARIES})
   target_compile_features(${target} PUBLIC cxx_std_23)
+  if(arg_DRIVER)
+    target_link_options(${target} INTERFACE "LINKER:-u,${arg_DRIVER}")
+  endif()
   if(arg_INTERNAL)
     return()
   endif()
-
-  set_property(GLOBAL APPEND PROPERTY tenure_static_libraries ${target})
   target_link_libraries(tenure_all INTERFACE ${target})
-  add_dependencies(tenure_installed ${target})
-  install(TARGETS ${target} EXPORT tenure FILE_SET HEADERS)
+  install(TARGETS ${target} EXPORT tenure_static ARCHIVE COMPONENT static FILE_SET HEADERS)
+  _tenure_shared_layer(${name})
+  add_dependencies(tenure_installed ${target} ${target}_shared)
+
+  if(NOT arg_COMPONENT)
+    set(arg_COMPONENT ${name})
+  endif()
+  set_property(GLOBAL APPEND PROPERTY tenure_components ${arg_COMPONENT})
+  set_property(GLOBAL APPEND PROPERTY tenure_libraries_${arg_COMPONENT} -l${target})
+  set_property(GLOBAL APPEND PROPERTY tenure_packages_${arg_COMPONENT} ${arg_PACKAGES})
+  if(arg_DRIVER)
+    set_property(GLOBAL APPEND PROPERTY tenure_libraries_${arg_COMPONENT}
+      -Wl,--no-as-needed,-u,${arg_DRIVER})
+  endif()
+endfunction()
+
+# The shared library of a layer, for the variables of tenure_layer.
+function(_tenure_shared_layer name)
+  set(shared ${target}_shared)
+  add_library(${shared} SHARED $<TARGET_OBJECTS:${target}>)
+  set_target_properties(${shared} PROPERTIES EXPORT_NAME ${name} OUTPUT_NAME ${target}
+    LINKER_LANGUAGE CXX SOVERSION "${PROJECT_VERSION}" EXCLUDE_FROM_ALL "${tenure_no_package}"
+    BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN;$ORIGIN/tenure")
+  list(TRANSFORM arg_DEPENDS APPEND _shared)
+  list(TRANSFORM arg_DEPENDS REPLACE "^tenure::" tenure_)
+  target_link_libraries(${shared} PUBLIC ${arg_DEPENDS} Threads::Threads PRIVATE ${arg_LIBRARIES})
+  target_include_directories(${shared} INTERFACE "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+  target_compile_features(${shared} PUBLIC cxx_std_23)
+  if(arg_DRIVER)
+    # Where a compiler links only the shared libraries that are needed, -u does not make one needed.
+    target_link_options(${shared} INTERFACE "LINKER:--no-as-needed,-u,${arg_DRIVER}")
+  endif()
+  target_link_libraries(tenure_all_shared INTERFACE ${shared})
+  install(TARGETS ${shared} EXPORT tenure_shared LIBRARY COMPONENT shared)
 endfunction()
 
 # tenure_program(tenure LINK tenure::space ...)

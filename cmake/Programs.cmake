@@ -40,12 +40,52 @@ function(tenure_test_code target)
     target_precompile_headers(${target} REUSE_FROM tenure_test_pch)
     target_link_libraries(${target} PRIVATE GTest::gtest rapidcheck)
   endif()
+  get_target_property(type ${target} TYPE)
+  if(TENURE_TEST_PIECES AND type STREQUAL STATIC_LIBRARY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 24)
+    # As in tenure_product_code. A type of one file may have members whose types are local to it.
+    target_compile_options(${target} PRIVATE -Wno-shadow
+      $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  endif()
+endfunction()
+
+# _tenure_test_pieces(VARIABLE TARGET SOURCE...): what to compile instead of these sources: where
+# the tree says so, a dozen tests are one file. To be called in the directory of the target.
+function(_tenure_test_pieces variable target)
+  set(tests ${ARGN})
+  list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
+  list(LENGTH tests count)
+  if(NOT TENURE_TEST_PIECES OR count LESS 2)
+    set(${variable} ${ARGN} PARENT_SCOPE)
+    return()
+  endif()
+  set(sources ${ARGN})
+  list(REMOVE_ITEM sources ${tests})
+  math(EXPR pieces "(${count} + 11) / 12")
+  math(EXPR size "(${count} + ${pieces} - 1) / ${pieces}")
+  set(tool "${PROJECT_SOURCE_DIR}/tools/test_piece.py")
+  foreach(number RANGE 1 ${pieces})
+    math(EXPR first "(${number} - 1) * ${size}")
+    list(SUBLIST tests ${first} ${size} part)
+    list(TRANSFORM part REPLACE "^([^/].*)$" "${CMAKE_CURRENT_SOURCE_DIR}/\\1")
+    set(piece "${CMAKE_CURRENT_BINARY_DIR}/pieces/${target}_${number}.cpp")
+    add_custom_command(OUTPUT "${piece}" VERBATIM
+      COMMAND python3 "${tool}" "${piece}" ${part}
+      DEPENDS "${tool}" ${part} WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
+    list(APPEND sources "${piece}")
+  endforeach()
+  # As in tenure_product_code; coroutines of headers may have a lambda of a test in their frame.
+  target_compile_options(${target} PRIVATE -Wno-shadow
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  set(${variable} ${sources} PARENT_SCOPE)
 endfunction()
 
 # Adds the executable, in `all` where this tree builds its kind. Sets tenure_in_tree for the caller.
 function(_tenure_program name kind directory)
   cmake_parse_arguments(PARSE_ARGV 3 program "" "" "SOURCES;LINK")
-  add_executable(${name} ${program_SOURCES})
+  add_executable(${name})
+  _tenure_test_pieces(sources ${name} ${program_SOURCES})
+  target_sources(${name} PRIVATE ${sources})
   tenure_test_code(${name})
   target_link_libraries(${name} PRIVATE ${program_LINK} Threads::Threads)
   set_target_properties(${name} PROPERTIES
@@ -177,13 +217,24 @@ function(tenure_unit_tests)
   endif()
   # Names are relative to the room, not to the program's directory.
   list(TRANSFORM arg_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
-  target_sources(unit_test PRIVATE ${sources} ${arg_SOURCES})
   target_link_libraries(unit_test PRIVATE ${arg_LINK})
-  foreach(source IN LISTS arg_OPTIMIZED)
-    set_source_files_properties("${source}" TARGET_DIRECTORY unit_test PROPERTIES
+  list(TRANSFORM arg_OPTIMIZED PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
+  if(arg_OPTIMIZED)
+    list(REMOVE_ITEM sources ${arg_OPTIMIZED})
+    target_sources(unit_test PRIVATE ${arg_OPTIMIZED})
+    set_source_files_properties(${arg_OPTIMIZED} TARGET_DIRECTORY unit_test PROPERTIES
       COMPILE_OPTIONS -O2 SKIP_PRECOMPILE_HEADERS ON)
-  endforeach()
+  endif()
+  # The rooms together fill fewer pieces.
+  set_property(GLOBAL APPEND PROPERTY tenure_unit_test_sources ${sources} ${arg_SOURCES})
 endfunction()
+
+function(_tenure_finish_unit_test)
+  get_property(all GLOBAL PROPERTY tenure_unit_test_sources)
+  _tenure_test_pieces(sources unit_test ${all})
+  target_sources(unit_test PRIVATE ${sources})
+endfunction()
+cmake_language(DEFER DIRECTORY "${PROJECT_SOURCE_DIR}" CALL _tenure_finish_unit_test)
 
 # tenure_script(NAME LABEL FILE CASE PROGRAM): a case of a Python test of a program.
 function(tenure_script name label file case program)

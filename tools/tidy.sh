@@ -60,7 +60,7 @@ for entry in json.load(open(f"{tree}/compile_commands.json")):
     file = os.path.relpath(entry["file"])
     source = os.path.relpath(file, tree) if file.startswith(f"{tree}/") else file
     ours = (re.match(r"(src|apps)/", source) and " -o fuzz/" not in entry["command"]
-            and not re.search(r"_(test|bench)\.cpp$|/conformance/|\.cc$", source))
+            and not re.search(r"_(test|bench)\.cpp$|/(conformance|pieces)/|\.cc$", source))
     if os.path.exists(file) and (file in wanted if wanted else ours):
         sys.stdout.write(f"{tree}\0{file}\0{entry['command']}\0")
 PYTHON

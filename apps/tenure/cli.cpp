@@ -70,6 +70,12 @@ void define_run(Definitions& in) {
         "Exit status if the lock was not acquired in time (default: 75)");
   value(app, "--label", in.raw.label, "TEXT",
         "Text to show in lists of locks (default: the command's name)");
+  value(app, "--flock", in.raw.flock, "FILE",
+        "Also lock this file as flock(1) does, once the paths are locked: for scripts that do not "
+        "use tenure yet");
+  value(app, "--on-ask", in.raw.on_ask, "SIGNAL",
+        "What to send to the command when 'tenure ask' asks for the lock: TERM, INT, HUP, QUIT, "
+        "USR1, USR2 or none (default: TERM)");
   app->add_flag("--quiet", in.raw.quiet,
                 "Print nothing about waiting, or about a lock that was not acquired");
   space(app, in);
@@ -118,12 +124,18 @@ void define_lists(Definitions& in) {
 
 void define_operations(Definitions& in) {
   CLI::App* const evict = command(in, "evict", "Take away a lock or a place in the queue");
-  evict->add_option("TOKEN", in.raw.token, "The token of the ticket, as ls and show print it")
-      ->required();
+  evict->add_option("TOKEN", in.raw.token, "The token of the ticket, as ls and show print it");
+  value(evict, "--below", in.raw.below, "PATH",
+        "Instead of one ticket, all that lock this path or something below it, in one step");
   evict->add_flag("--now", in.raw.now,
                   "At once, instead of one second after the holder is notified");
   json(evict, in);
   space(evict, in);
+  CLI::App* const ask = command(in, "ask", "Ask a holder to release its lock when it can");
+  ask->add_option("TOKEN", in.raw.token, "The token of the ticket, as ls and show print it")
+      ->required();
+  json(ask, in);
+  space(ask, in);
   CLI::App* const doctor = command(in, "doctor", "Check a space, and say how to fix what is wrong");
   doctor->add_flag("--new-epoch", in.raw.new_epoch,
                    "After restoring a backup: make sure that no token is issued twice");
@@ -205,10 +217,14 @@ void define_flow(Definitions& in) {
          "it clean up and end; terminate: end it without its code; retry: start a failed one "
          "again from its beginning, under a new ID, or load one again that cannot go on; release: "
          "take a lock from it by force; schedules: list what starts workflows by itself, or "
-         "pause, resume or trigger one")
+         "pause, resume or trigger one; replay: run --program on the stored histories, and say "
+         "which ones fit its definitions; engines: list the processes that run workflows; "
+         "take-over: let others run the workflows of an engine that is stopped")
       ->required();
-  app->add_option("ID", in.raw.id,
-                  "The workflow, as ls prints it; schedules: pause, resume or trigger")
+  app->add_option(
+         "ID", in.raw.id,
+         "The workflow, as ls prints it; schedules: pause, resume or trigger; take-over: the "
+         "engine, as engines prints it, or its pid")
       ->check(refuse_nothing);
   app->add_option(
          "NAME", in.raw.name,
@@ -216,17 +232,22 @@ void define_flow(Definitions& in) {
          "schedules: the schedule")
       ->check(refuse_nothing);
   app->add_option("VALUE", in.raw.content, "signal: JSON, or a text (default: null)");
-  value(app, "--type", in.raw.type, "TYPE", "ls: only workflows of this type");
+  value(app, "--type", in.raw.type, "TYPE", "ls, replay: only workflows of this type");
   value(app, "--state", in.raw.state, "STATE",
-        "ls: only queued, scheduled, running, completed, failed, cancelled or timed-out ones");
-  app->add_option("--tag", in.raw.tags, "ls: only those with this tag; several: all of them")
+        "ls, replay: only queued, scheduled, running, completed, failed, cancelled or timed-out "
+        "ones");
+  app->add_option("--tag", in.raw.tags,
+                  "ls, replay: only those with this tag; several: all of them")
       ->type_name("NAME=VALUE")
       ->check(refuse_nothing);
-  value(app, "--since", in.raw.since, "DURATION", "ls: only those created within this time");
+  value(app, "--since", in.raw.since, "DURATION",
+        "ls, replay: only those created within this time");
   value(app, "--limit", in.raw.limit, "N", "ls: print at most N (default: 100)");
   value(app, "--after", in.raw.after, "ID", "ls: go on after this one, the last of a page");
   value(app, "--message-id", in.raw.message_id, "TEXT",
         "signal: send it once, however often this is repeated");
+  value(app, "--program", in.raw.program, "FILE",
+        "replay: your program; its main() ends with tenure::replay_main()");
   app->add_flag("--json", in.raw.json,
                 "Print one JSON document; history: one document per entry, each on one line");
   space(app, in);

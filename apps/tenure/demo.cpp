@@ -97,9 +97,9 @@ void an_eviction(const Terminal& terminal) {
 }
 
 // Starts at once and frees itself when it ends.
-struct Task {
+struct DetachedTask {
   struct promise_type {  // NOLINT(readability-identifier-naming): the language's name.
-    static Task get_return_object() noexcept { return {}; }
+    static DetachedTask get_return_object() noexcept { return {}; }
     static std::suspend_never initial_suspend() noexcept { return {}; }
     static std::suspend_never final_suspend() noexcept { return {}; }
     static void return_void() noexcept {}
@@ -113,7 +113,7 @@ struct Line {
 };
 
 // NOLINTNEXTLINE(readability-static-accessed-through-instance): what the compiler makes of it.
-Task pass(Locker locker, std::size_t number, Line* line) {
+DetachedTask pass(Locker locker, std::size_t number, Line* line) {
   const Hold hold = co_await locker.async_lock(book(3));
   line->in_order = line->in_order && line->through == number;
   ++line->through;

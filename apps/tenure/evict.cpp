@@ -1,24 +1,55 @@
+// `tenure evict` and `tenure ask`: taking a lock away, and asking for it.
 #include <fmt/core.h>
 
+#include <cstddef>
 #include <cstdio>
+#include <string_view>
 
 #include "exit_status.hpp"
 #include "operate.hpp"
 #include "space_choice.hpp"
+#include "terminal.hpp"
 
 namespace tenure::cli {
+namespace {
+
+// The same report of both commands: `done` is what they call success.
+int report(Token token, bool found, bool json, std::string_view done) {
+  if (json) {
+    fmt::print("{{\n  \"token\": \"{}\",\n  \"{}\": {}\n}}\n", token.value, done, found);
+  } else if (!found) {
+    fmt::print(stderr, "tenure: there is no ticket with token {}; 'tenure ls' lists the tokens\n",
+               token.value);
+  }
+  return found ? exit_ok : exit_failure;
+}
+
+// Nothing there is no failure: nothing is there afterwards either way.
+int evict_below(const OpenSpace& in, const EvictOptions& options, const Path& path) {
+  const std::size_t count =
+      options.now ? in.space.evict_below_now(path) : in.space.evict_below(path);
+  if (options.json) {
+    fmt::print("{{\n  \"evicted\": {}\n}}\n", count);
+  } else {
+    fmt::print("evicted {} {} of '{}' and below\n", count, count == 1 ? "ticket" : "tickets",
+               printable(path.text()));
+  }
+  return exit_ok;
+}
+
+}  // namespace
 
 int evict(const EvictOptions& options) {
   const OpenSpace in = open_existing_space(choose_space(options.space));
+  if (options.below) return evict_below(in, options, *options.below);
   const bool found =
       options.now ? in.space.evict_now(options.token) : in.space.evict(options.token);
-  if (options.json) {
-    fmt::print("{{\n  \"token\": \"{}\",\n  \"evicted\": {}\n}}\n", options.token.value, found);
-  } else if (!found) {
-    fmt::print(stderr, "tenure: there is no ticket with token {}; 'tenure ls' lists the tokens\n",
-               options.token.value);
-  }
-  return found ? exit_ok : exit_failure;
+  return report(options.token, found, options.json, "evicted");
+}
+
+int ask(const AskOptions& options) {
+  const OpenSpace in = open_existing_space(choose_space(options.space));
+  return report(options.token, in.space.ask_to_leave(options.token), options.json, "asked");
 }
 
 }  // namespace tenure::cli

@@ -16,7 +16,10 @@
 #include "base/duration.hpp"
 #include "exit_status.hpp"
 #include "flow/queries.hpp"
+#include "flow_engines.hpp"
+#include "flow_replay.hpp"
 #include "flow_schedules.hpp"
+#include "flow_timeline.hpp"
 #include "snapshot.hpp"
 #include "space_choice.hpp"
 #include "tenure/detail/saturating.hpp"
@@ -236,30 +239,10 @@ void line(const Terminal& terminal, std::string_view name, std::string_view valu
   fmt::print("  {} {}\n", terminal.paint(Style::dim, fmt::format("{:<9}", name)), value);
 }
 
-Style style_of(const HistoryEntry& entry) {
-  if (entry.kind.ends_with("failed")) return Style::red;
-  if (entry.kind == "cancel" || entry.kind == "step cancelled") return Style::yellow;
-  if (entry.kind == "step done") return Style::green;
-  return Style::plain;
-}
-
-// "+12.3 s  step done  charge  attempt 2  {"id":7}"; the time is since the workflow's start.
-void print_entry(const HistoryEntry& entry, const FlowInfo& info, const Terminal& terminal,
-                 std::size_t columns) {
-  const auto since =
-      std::max(detail::saturating_sub(entry.stamp, info.starts), std::chrono::nanoseconds{0});
-  const std::string time = "+" + base::precise_text(since);
-  std::string text = printable(entry.name);
-  if (entry.attempt > 1 || entry.kind == "attempt failed") {
-    text += fmt::format("  attempt {}", entry.attempt);
-  }
-  const std::string value =
-      entry.kind.ends_with("failed") ? ErrorInfo::parse(entry.value).message : entry.value;
-  if (!value.empty() && value != "null") text += "  " + printable(value);
-  if (columns > 30) text = fit(text, columns - 30);
-  const std::string padding(time.size() < 10 ? 10 - time.size() : 0, ' ');
-  fmt::print("  {}{}  {} {}\n", padding, time,
-             terminal.paint(style_of(entry), fmt::format("{:<14}", entry.kind)), text);
+// What it sleeps for: "due 2026-01-31T12:00:00.000Z (in 23h05m)".
+std::string timer_text(Instant due, Instant now) {
+  return fmt::format("due {} ({})", time_text(due),
+                     due > now ? "in " + base::age_text(detail::saturating_sub(due, now)) : "now");
 }
 
 int show(const FlowCommand& options, const Terminal& terminal) {
@@ -269,10 +252,13 @@ int show(const FlowCommand& options, const Terminal& terminal) {
   const OpenSpace locks = open_existing_space(choose_space(options.space));
   const std::vector<TicketInfo> all = locks.space.inspect();
   const std::vector<TicketInfo> own = tickets_of(locks.space, options.id);
+  const std::vector<Instant> timers = queries.timers(options.id);
   if (options.json) {
     Json document = json_of(info);
     document["locks"] = Json::array();
     for (const TicketInfo& ticket : own) document["locks"].push_back(lock_text(ticket, all));
+    document["timers"] = Json::array();
+    for (const Instant due : timers) document["timers"].push_back(time_text(due));
     document["history"] = Json::array();
     for_each_entry(queries, options.id, [&document](const HistoryEntry& entry) {
       document["history"].push_back(json_of(entry));
@@ -299,9 +285,9 @@ int show(const FlowCommand& options, const Terminal& terminal) {
   line(terminal, "result", printable(info.result));
   line(terminal, "error", printable(info.error.message));
   for (const TicketInfo& ticket : own) line(terminal, "lock", lock_text(ticket, all));
-  const std::size_t columns = can_rewrite(1) ? screen_size(1).columns : 0;
-  for_each_entry(queries, options.id,
-                 [&](const HistoryEntry& entry) { print_entry(entry, info, terminal, columns); });
+  for (const Instant due : timers) line(terminal, "timer", timer_text(due, now));
+  Timeline timeline{info, now, terminal, can_rewrite(1) ? screen_size(1).columns : 0};
+  for_each_entry(queries, options.id, [&](const HistoryEntry& entry) { timeline.print(entry); });
   return exit_ok;
 }
 
@@ -310,11 +296,12 @@ int history(const FlowCommand& options, const Terminal& terminal) {
   const Opened in = open(options);
   const Queries& queries = in.required();
   const FlowInfo info = queries.info(options.id);
+  Timeline timeline{info, in.store->now(), terminal, 0};
   for_each_entry(queries, options.id, [&](const HistoryEntry& entry) {
     if (options.json) {
       fmt::print("{}\n", json_of(entry).dump());
     } else {
-      print_entry(entry, info, terminal, 0);
+      timeline.print(entry);
     }
   });
   return exit_ok;
@@ -324,6 +311,11 @@ int history(const FlowCommand& options, const Terminal& terminal) {
 int export_history(const FlowCommand& options) {
   fmt::print("{}", open(options).required().stored_history(options.id).json());
   return exit_ok;
+}
+
+int replay(const FlowCommand& options) {
+  const Opened in = open(options);
+  return flow_replay(options, *in.store, in.required());
 }
 
 // --- messages
@@ -409,6 +401,9 @@ int flow(const FlowCommand& options, const Terminal& terminal) {
       case retry: return cli::retry(options);
       case release: return cli::release(options);
       case schedules: return flow_schedules(options, terminal);
+      case engines: return flow_engines(options, terminal);
+      case take_over: return flow_take_over(options);
+      case replay: return cli::replay(options);
       case cancel:
         return send(options,
                     {.kind = Message::Kind::cancel, .workflow = {}, .name = {}, .value = {}});

@@ -6,11 +6,13 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
 
 from harness import LIMIT, main, state_of, wait_for
+from terminal_test import Screen
 
 
 class _Worker:
@@ -113,6 +115,28 @@ def flow_lists_and_shows(space):
         ("attempt failed", 1), ("step failed", 2)], history
 
 
+def flow_draws_the_timeline(space):
+    """On a terminal; and it says for what a workflow sleeps."""
+    worker = _Worker(space)
+    worker.tell("nap night")
+    wait_for("the second sleep", lambda: "night" in _states(space) and (
+        len(_json(space, "show", "night")["history"]) == 2))
+    assert len(_json(space, "show", "night")["timers"]) == 1
+    shown = _shown(space, "night", "timer     due 20")
+    assert re.search(r"\n  timer     due \S+Z \(in 23h5\dm\)\n", shown), shown
+    assert "●" not in shown, shown
+    screen = Screen(space, space.program, "flow", "show", "night", columns=100, TERM="xterm",
+                    NO_COLOR="1")
+    shown, status = screen.end()
+    assert status == 0, shown
+    drawn = [line.rstrip() for line in shown.splitlines() if "●" in line]
+    assert [line.split("●")[1].split()[:2] for line in drawn] == [
+        ["step", "done"], ["timer", "sleep"]], shown
+    assert all(len(line) <= 100 for line in drawn), drawn
+    # The second one begins where the first one ends.
+    assert drawn[1].index("●") >= drawn[0].index("●"), drawn
+
+
 def flow_locks_are_in_the_views(space):
     """Any SQLite tool sees the tickets of workflows as it sees those of processes."""
     worker = _Worker(space)
@@ -151,6 +175,94 @@ def flow_exports_for_a_replay(space):
     with open(path, "w", encoding="utf-8") as file:
         file.write(out.replace('"reserve"', '"order"'))
     assert worker.ask("replay " + path).startswith("entry 0: workflow 'first'")
+
+
+def flow_replays_with_the_program_of_the_user(space):
+    """The definitions are in the user's program; this one brings it the histories."""
+    worker = _Worker(space)
+    program = os.environ["TENURE_FLOW_WORKER"]
+    worker.tell("start first lamp")
+    _shown(space, "first", "holds warehouse")
+    worker.tell("start second/2 nothing")
+    worker.ask("wait second/2")
+    assert space.do("flow", "replay", "--program", program, "first") == (
+        0, "first: fits\n", "tenure: 1 history replayed\n")
+    status, out, _ = space.do("flow", "replay", "--program", program)
+    assert status == 0 and sorted(out.splitlines()) == ["first: fits", "second/2: fits"], out
+    space.environment["FLOW_WORKER_STEP"] = "order"
+    status, out, _ = space.do("flow", "replay", "--program", program, "--state", "running")
+    assert status == 1 and out.startswith("first: entry 0: workflow 'first'"), (status, out)
+    status, out, _ = space.do("flow", "replay", "--program", program, "--json")
+    report = json.loads(out)
+    assert (status, report["replayed"]) == (1, 2), report
+    assert all(not one["fits"] and "entry 0" in one["text"] for one in report["histories"]), report
+    del space.environment["FLOW_WORKER_STEP"]
+    status, _, error = space.do("flow", "replay", "--program", "/bin/true")
+    assert status == 1 and "said nothing of workflow" in error, error
+    status, _, error = space.do("flow", "replay", "--program", "/nowhere/at/all")
+    assert status == 1 and "cannot be run: No such file" in error, error
+    status, _, error = space.do("flow", "replay", "first")
+    assert status == 2 and "no --program given" in error, error
+
+
+def flow_takes_over_from_a_stopped_engine(space):
+    """On SQLite a stopped engine is alive, and its workflows wait until somebody steps in."""
+    stopped = _Worker(space)
+    stopped.tell("start first lamp")
+    _shown(space, "first", "holds warehouse")
+    pid = stopped.process.pid
+    engines = _json(space, "engines")["engines"]
+    assert [(one["pid"], one["partitions"], one["stopped"]) for one in engines] == [
+        (pid, 64, False)], engines
+    os.kill(pid, signal.SIGSTOP)
+    wait_for("the stop", lambda: state_of(pid) == "T")
+    other = _Worker(space)
+    status, out, error = space.do("flow", "engines")
+    assert (status, error) == (0, ""), error
+    row = [line.split() for line in out.splitlines() if str(pid) in line.split()]
+    assert out.startswith("ENGINE") and row[0][3:5] == ["stopped", "64"], out
+    assert space.do("flow", "signal", "first", "approve", "Ann") == (0, "", "")
+    status, out, error = space.do("flow", "take-over", str(pid))
+    assert (status, error) == (0, "") and out.startswith("64 partitions taken from"), out
+    assert other.ask("wait first") == "first completed Ann approved lamp of shelf 7"
+    # It goes on as one engine of two, and loses nothing when the other one dies.
+    os.kill(pid, signal.SIGCONT)
+    stopped.tell("start second chair")
+    _shown(space, "second", "holds warehouse")
+    wait_for("its partitions", lambda: [
+        one for one in _json(space, "engines")["engines"]
+        if one["pid"] == pid and 0 < one["partitions"] < 64])
+    other.process.kill()
+    other.process.wait()
+    assert space.do("flow", "signal", "second", "approve", "Bob") == (0, "", "")
+    assert stopped.ask("wait second") == "second completed Bob approved chair of shelf 7"
+    status, _, error = space.do("flow", "take-over", "nobody")
+    assert status == 1 and "there is no engine 'nobody'" in error, error
+    status, _, error = space.do("flow", "take-over")
+    assert status == 2 and "no ENGINE given" in error, error
+
+
+def flow_rows_are_in_the_views(space):
+    """Any SQLite tool reads workflows and their logs."""
+    worker = _Worker(space)
+    worker.tell("start first lamp")
+    _shown(space, "first", "holds warehouse")
+    worker.tell("start bad nothing")
+    worker.ask("wait bad")
+    with contextlib.closing(sqlite3.connect(space.file("space.db"))) as database:
+        rows = database.execute(
+            "SELECT id, type, state, input, tags ->> '$.item', result ->> '$.message' "
+            "FROM tenure_flows ORDER BY created").fetchall()
+        assert rows == [("first", "order", "running", '["lamp"]', "lamp", None),
+                        ("bad", "order", "failed", '["nothing"]', "nothing",
+                         "step 'reserve' failed: there is no such item")], rows
+        rows = database.execute(
+            "SELECT number, kind, name, attempt, value FROM tenure_flow_log "
+            "WHERE workflow = 'first' ORDER BY number").fetchall()
+        assert rows[0] == (0, "step done", "reserve", 1, '"shelf 7"'), rows
+        assert rows[1][:2] == (1, "lock granted"), rows
+        assert database.execute("SELECT count(*) FROM tenure_flow_log WHERE workflow = 'bad' "
+                                "AND kind = 'attempt failed'").fetchall() == [(1,)]
 
 
 def flow_pages(space):

@@ -3,19 +3,25 @@
 //   flow_worker STORE    prints "ready" once the store is there, then reads lines:
 //                                       start ID [ITEM]     prints nothing
 //                                       queue ID            the same; one runs, others queue
+//                                       nap ID              the same; sleeps for a day at its end
 //                                       wait ID             prints "ID STATE RESULT"
 //                                       replay FILE         prints "fits", or the difference
 //
 // It goes on with what a worker before left, and ends with its input.
+//
+//   flow_worker FILE.json...     replays histories; FLOW_WORKER_STEP: the name of the step
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "tenure/flow.hpp"
+#include "tenure/flow_replay.hpp"
 
 namespace {
 
@@ -26,7 +32,8 @@ std::string reserve(std::string item) {
 
 // Holds the warehouse until somebody approves.
 tenure::Flow<std::string> order(tenure::Context& ctx, std::string item) {
-  tenure::Step step{.name = "reserve"};
+  const char* const name = std::getenv("FLOW_WORKER_STEP");  // NOLINT(concurrency-mt-unsafe)
+  tenure::Step step{.name = name == nullptr ? "reserve" : name};
   step.retry.max_attempts = 2;
   step.retry.base = std::chrono::milliseconds{1};
   const std::string shelf = co_await ctx.run(step, reserve, item);
@@ -35,15 +42,31 @@ tenure::Flow<std::string> order(tenure::Context& ctx, std::string item) {
   co_return who + " approved " + item + " of " + shelf;
 }
 
+tenure::Flow<> nap(tenure::Context& ctx) {
+  co_await ctx.run("reserve", reserve, "bed");
+  co_await ctx.sleep(std::chrono::milliseconds{20});
+  co_await ctx.sleep(std::chrono::hours{24});
+}
+
 tenure::Flow<> alone(tenure::Context& ctx) { co_await ctx.wait_signal<int>("go"); }
+
+void define(tenure::Engine& engine) {
+  engine.define("order", order);
+  engine.define("nap", nap);
+  engine.define("alone", alone, {.concurrency = {.max = 1, .queue = 10}});
+}
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view{argv[1]}.ends_with(".json")) {
+    tenure::Engine engine{tenure::store("memory:")};
+    define(engine);
+    return tenure::replay_main(engine, argc, argv);
+  }
   if (argc != 2) return 2;
   tenure::Engine engine{tenure::store(argv[1])};
-  engine.define("order", order);
-  engine.define("alone", alone, {.concurrency = {.max = 1, .queue = 10}});
+  define(engine);
   tenure::ScheduleOptions yearly{.id = "yearly", .cron = "0 0 1 1 *", .zone = "Europe/Berlin"};
   engine.schedule(yearly, "order", "nothing");
   engine.recover_all();
@@ -60,10 +83,10 @@ int main(int argc, char** argv) {
       options.id = id;
       options.tags["item"] = item;
       engine.start(options, "order", item);
-    } else if (verb == "queue") {
+    } else if (verb == "queue" || verb == "nap") {
       tenure::StartOptions options;
       options.id = id;
-      engine.start(options, "alone");
+      engine.start(options, verb == "nap" ? "nap" : "alone");
     } else if (verb == "replay") {
       std::ifstream file{id};
       const std::string text{std::istreambuf_iterator<char>{file}, {}};

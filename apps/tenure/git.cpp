@@ -197,7 +197,8 @@ class GitRun {
                                   "TENURE_TOKEN=" + std::to_string(change.token().value)});
       command.group = ::isatty(STDIN_FILENO) == 1 ? process::Group::owner : process::Group::own;
       command.descriptors = runner_.shared_descriptors();
-      Supervisor supervisor{guardian, ground_.signals, *in_.store, hold_};
+      constexpr int on_ask = 0;  // A transaction is short: whoever asks for the lock gets it soon.
+      Supervisor supervisor{guardian, ground_.signals, *in_.store, hold_, on_ask};
       const int status = supervisor.run(std::move(command));
       if (status != 0 || supervisor.lost()) throw CommandFailed{status};
       // What the command left behind ends with its guardian, before its files are looked at.

@@ -58,8 +58,8 @@ def as_json(space):
     assert sorted(tokens, key=int) == tokens
     for ticket, holder in zip(tickets, holders):
         assert list(ticket) == ["token", "state", "position", "claims", "owner", "session",
-                                "anchor", "host", "pid", "label", "since", "deadline", "fault",
-                                "blocked_by"], ticket
+                                "anchor", "host", "pid", "label", "since", "deadline",
+                                "asked_to_leave", "fault", "blocked_by"], ticket
         assert ticket["anchor"] is None, ticket
         assert ticket["pid"] == holder.pid and ticket["host"] == os.uname().nodename
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", ticket["since"]), ticket

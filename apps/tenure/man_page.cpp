@@ -63,7 +63,8 @@ std::string entries(std::string_view title, const std::array<Entry, size>& list)
 constexpr std::array statuses{
     Entry{"0", "Success. run and git: the command's own exit status, whatever it is."},
     Entry{"1",
-          "The space can't be used. evict: there is no such ticket. doctor: there is a problem."},
+          "The space can't be used. evict, ask: there is no such ticket. doctor: there is a "
+          "problem."},
     Entry{"2", "The command line is not valid."},
     Entry{"73",
           "run: deadlock. The request would wait for a lock that it, or an outer tenure run, "
@@ -98,9 +99,13 @@ constexpr std::array fields{
         "ls, tree, show, watch: the tickets, in the order of their tokens. Each has token (a "
         "string), state (holds or waits), position (0: holds, 1: next), claims (each with path "
         "and mode, and group and limit if it has them), owner, session, anchor (the key that keeps "
-        "it alive, or null), host, pid, label, since, deadline, fault (why it cannot be read, or "
+        "it alive, or null), host, pid, label, since, deadline, asked_to_leave, fault (why it "
+        "cannot be read, or "
         "null) and blocked_by (tokens)."},
-    Entry{"token, evicted", "evict: the token, and whether there was such a ticket."},
+    Entry{"token, evicted",
+          "evict: the token, and whether there was such a ticket; with --below, "
+          "how many there were."},
+    Entry{"token, asked", "ask: the token, and whether there was such a ticket."},
     Entry{"space, facts, sessions, problems, notes", "doctor: the report."},
     Entry{"operations, per_second, lock_ns, hand_off_ns",
           "bench: the results, beside the options that were used. Each of the two times has count, "

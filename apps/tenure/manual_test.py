@@ -9,8 +9,8 @@ import subprocess
 
 from harness import LIMIT, main
 
-COMMANDS = ["run", "git", "ls", "tree", "show", "watch", "evict", "doctor", "bench", "pipeline",
-            "flow", "demo", "completions", "man"]
+COMMANDS = ["run", "git", "ls", "tree", "show", "watch", "evict", "ask", "doctor", "bench",
+            "pipeline", "flow", "demo", "completions", "man"]
 
 
 def options(space, *command):
@@ -34,8 +34,9 @@ def help(space):
     assert "demo-contender" not in out
     run = options(space, "run")
     assert set(run) == {"-h", "--help", "--shared", "--group", "--permits", "--try", "--timeout",
-                        "--max-hold", "-E", "--label", "--quiet", "--space"}, run
-    for command in ("ls", "tree", "show", "watch", "evict", "doctor", "bench"):
+                        "--max-hold", "-E", "--label", "--flock", "--on-ask", "--quiet",
+                        "--space"}, run
+    for command in ("ls", "tree", "show", "watch", "evict", "ask", "doctor", "bench"):
         assert {"--json", "--space"} <= set(options(space, command)), command
 
 

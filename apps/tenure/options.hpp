@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -28,6 +29,8 @@ struct RunOptions {
   std::optional<std::chrono::nanoseconds> max_hold;
   int not_in_time = exit_not_in_time;
   std::string label;
+  std::string flock;     // A file to lock as flock(1) does, once the paths are; empty: none.
+  int on_ask = SIGTERM;  // What the command is sent when its holder is asked to leave; 0: nothing.
   bool quiet = false;
   std::vector<std::string> command;  // Never empty.
 };
@@ -57,7 +60,14 @@ struct WatchOptions : ListOptions {};
 struct EvictOptions {
   std::string space;
   Token token;
+  std::optional<Path> below;  // All tickets there, instead of one.
   bool now = false;
+  bool json = false;
+};
+
+struct AskOptions {
+  std::string space;
+  Token token;
   bool json = false;
 };
 
@@ -113,14 +123,18 @@ struct FlowCommand {
     terminate,
     retry,
     release,
-    schedules
+    schedules,
+    engines,
+    take_over,
+    replay
   };
   Action action = Action::ls;
   std::string space;
-  std::string id;     // Of all actions but ls; of a schedule.
+  std::string id;     // Of all actions but ls and engines; of a schedule; of an engine.
   std::string name;   // Of a signal; what to do with the schedule, empty: list all.
   std::string value;  // Of a signal; why it is terminated; the path of a lock.
   std::string message_id;
+  std::string program;  // That replays.
   FlowFilter filter;
   std::optional<std::chrono::nanoseconds> since;
   bool json = false;
@@ -150,8 +164,8 @@ struct PrintOptions {
 };
 
 using Command = std::variant<PrintOptions, RunOptions, GitOptions, LsOptions, TreeOptions,
-                             ShowOptions, WatchOptions, EvictOptions, DoctorOptions, BenchOptions,
-                             PipelineCommand, FlowCommand, DemoOptions, ContenderOptions,
-                             DemoWorkerOptions, CompletionsOptions, ManOptions>;
+                             ShowOptions, WatchOptions, EvictOptions, AskOptions, DoctorOptions,
+                             BenchOptions, PipelineCommand, FlowCommand, DemoOptions,
+                             ContenderOptions, DemoWorkerOptions, CompletionsOptions, ManOptions>;
 
 }  // namespace tenure::cli

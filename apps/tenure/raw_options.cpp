@@ -2,8 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <array>
 #include <charconv>
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -12,7 +14,7 @@
 
 #include "base/duration.hpp"
 #include "cli.hpp"
-#include "core/escape.hpp"
+#include "tenure/error.hpp"
 #include "tenure/store.hpp"
 #include "terminal.hpp"
 
@@ -29,31 +31,15 @@ std::string typed(std::string_view text) {
   return printable(text.contains("://") ? shown_url(text) : text);
 }
 
-// Paths as people type them: a slash at either end is ignored, and characters that the text form
-// escapes stand for themselves. A percent sign still begins an escape, so that the output of `ls`
-// can be typed.
 Path path_of(std::string_view text) {
   if (text.contains("://")) {
     throw UsageError(fmt::format("'{}' is a URL, not a path: use --space", typed(text)));
   }
-  std::string_view rest = text;
-  if (rest.size() > 1 && rest.starts_with('/')) rest.remove_prefix(1);
-  if (rest.size() > 1 && rest.ends_with('/')) rest.remove_suffix(1);
-  std::string canonical;
-  for (;;) {
-    const std::string_view segment = rest.substr(0, rest.find('/'));
-    if (segment == R"("")") {  // The empty segment.
-      canonical += segment;
-    } else {
-      append_escaped(canonical, segment, "\" ");
-    }
-    if (segment.size() == rest.size()) break;
-    canonical += '/';
-    rest.remove_prefix(segment.size() + 1);
+  try {
+    return Path{text};
+  } catch (const BadRequest& error) {
+    throw UsageError(printable(error.what()));
   }
-  auto path = Path::parse(canonical);
-  if (!path) throw UsageError(printable(path.error().message(canonical)));
-  return *std::move(path);
 }
 
 template <class Number>
@@ -88,6 +74,22 @@ Mode mode_of(const Raw& raw) {
   return raw.group.empty() ? Mode::exclusive() : Mode::group(raw.group);
 }
 
+// The signals that a command may be asked to leave with.
+int signal_of(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, int>, 7> known{{{"TERM", SIGTERM},
+                                                                   {"INT", SIGINT},
+                                                                   {"HUP", SIGHUP},
+                                                                   {"QUIT", SIGQUIT},
+                                                                   {"USR1", SIGUSR1},
+                                                                   {"USR2", SIGUSR2},
+                                                                   {"none", 0}}};
+  for (const auto& [text, number] : known) {
+    if (name == text) return number;
+  }
+  throw UsageError(fmt::format(
+      "--on-ask must be TERM, INT, HUP, QUIT, USR1, USR2 or none, not '{}'", typed(name)));
+}
+
 RunOptions run_options(const Raw& raw, std::vector<std::string> command_line) {
   RunOptions out;
   out.space = raw.space;
@@ -109,6 +111,8 @@ RunOptions run_options(const Raw& raw, std::vector<std::string> command_line) {
   }
   if (command_line.empty()) throw UsageError("no command given: put it after --");
   out.label = raw.label;
+  out.flock = raw.flock;
+  if (!raw.on_ask.empty()) out.on_ask = signal_of(raw.on_ask);
   out.quiet = raw.quiet;
   out.command = std::move(command_line);
   return out;
@@ -140,10 +144,23 @@ Options list_options(const Raw& raw) {
   return out;
 }
 
-EvictOptions evict_options(const Raw& raw) {
+Token token_of(const Raw& raw) {
   constexpr auto most = std::numeric_limits<std::uint64_t>::max();
-  const Token token{number_of<std::uint64_t>("TOKEN", raw.token, 0, most)};
-  return {.space = raw.space, .token = token, .now = raw.now, .json = raw.json};
+  return Token{number_of<std::uint64_t>("TOKEN", raw.token, 0, most)};
+}
+
+EvictOptions evict_options(const Raw& raw) {
+  EvictOptions out{.space = raw.space, .token = {}, .below = {}, .now = raw.now, .json = raw.json};
+  if (raw.token.empty() == raw.below.empty()) {
+    throw UsageError(raw.token.empty() ? "no TOKEN given, and no --below PATH"
+                                       : "use either TOKEN or --below");
+  }
+  if (raw.below.empty()) {
+    out.token = token_of(raw);
+  } else {
+    out.below = path_of(raw.below);
+  }
+  return out;
 }
 
 BenchOptions bench_options(const Raw& raw) {
@@ -159,7 +176,7 @@ BenchOptions bench_options(const Raw& raw) {
   count("--keys", raw.keys, max_keys, out.keys);
   if (out.processes > out.clients)
     throw UsageError("--processes must not be greater than --clients");
-  if (out.processes > 1 && (out.space == "local:" || out.space == "memory:")) {
+  if (out.processes > 1 && (out.space.starts_with("local:") || out.space == "memory:")) {
     throw UsageError("'" + out.space + "' works in one process only: remove --processes");
   }
   if (!raw.permits.empty()) {
@@ -252,9 +269,12 @@ FlowCommand::Action flow_action_of(const std::string& text) {
   if (text == "retry") return retry;
   if (text == "release") return release;
   if (text == "schedules") return schedules;
+  if (text == "engines") return engines;
+  if (text == "take-over") return take_over;
+  if (text == "replay") return replay;
   throw UsageError(
-      fmt::format("ACTION must be ls, show, history, export, signal, cancel, terminate, retry, "
-                  "release or schedules, not '{}'",
+      fmt::format("ACTION must be ls, show, history, export, replay, signal, cancel, terminate, "
+                  "retry, release, schedules, engines or take-over, not '{}'",
                   printable(text)));
 }
 
@@ -301,6 +321,21 @@ void read_schedules(const Raw& raw, FlowCommand& out) {
   if (!raw.content.empty()) throw UsageError(fmt::format("{} takes one ID", out.name));
 }
 
+void check_flow_id(const Raw& raw, FlowCommand::Action action) {
+  using enum FlowCommand::Action;
+  if (action == replay) return;  // One, or all.
+  if (action == ls || action == engines) {
+    if (raw.id.empty()) return;
+    throw UsageError(action == ls
+                         ? "ls takes no ID; use show, or filter with --type, --state and --tag"
+                         : "engines takes no ID: it lists all of them");
+  }
+  if (!raw.id.empty()) return;
+  throw UsageError(action == take_over
+                       ? "no ENGINE given: which one? 'tenure flow engines' lists them"
+                       : fmt::format("no ID given: whose workflow is meant by '{}'?", raw.action));
+}
+
 FlowCommand flow_options(const Raw& raw) {
   using enum FlowCommand::Action;
   FlowCommand out;
@@ -311,13 +346,14 @@ FlowCommand flow_options(const Raw& raw) {
     read_schedules(raw, out);
     return out;
   }
-  if (out.action == ls) {
-    if (!raw.id.empty()) {
-      throw UsageError("ls takes no ID; use show, or filter with --type, --state and --tag");
-    }
-  } else if (raw.id.empty()) {
-    throw UsageError(fmt::format("no ID given: whose workflow is meant by '{}'?", raw.action));
+  check_flow_id(raw, out.action);
+  if ((out.action == replay) == raw.program.empty()) {
+    throw UsageError(out.action == replay
+                         ? "no --program given: which program of yours has the definitions? Its "
+                           "main() ends with tenure::replay_main()"
+                         : "--program is for replay");
   }
+  out.program = raw.program;
   if (out.action == signal && raw.name.empty()) {
     throw UsageError("no NAME given: which signal is it?");
   }
@@ -367,6 +403,9 @@ Command options_of(const std::string& subcommand, const Raw& raw,
   if (subcommand == "show") return list_options<ShowOptions>(raw);
   if (subcommand == "watch") return list_options<WatchOptions>(raw);
   if (subcommand == "evict") return evict_options(raw);
+  if (subcommand == "ask") {
+    return AskOptions{.space = raw.space, .token = token_of(raw), .json = raw.json};
+  }
   if (subcommand == "doctor") {
     return DoctorOptions{.space = raw.space, .new_epoch = raw.new_epoch, .json = raw.json};
   }

@@ -11,6 +11,7 @@ namespace tenure::cli {
 // As found on the command line. One invocation has one subcommand, so they share the fields.
 struct Raw {
   std::string space, path, group, permits, timeout, max_hold, code, label, token, shell;
+  std::string flock, on_ask, below;
   std::string clients, processes, keys, mode, seconds, hold;
   std::string remote, branch, message, attempts;
   std::vector<std::string> paths;
@@ -23,7 +24,7 @@ struct Raw {
   std::vector<std::string> only, except, from;
   bool keep_going = false, wait = false, watch = false, stream = false;
   // Of flow.
-  std::string id, name, content, type, state, since, after, limit, message_id;
+  std::string id, name, content, type, state, since, after, limit, message_id, program;
   std::vector<std::string> tags;
 };
 

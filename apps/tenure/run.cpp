@@ -28,16 +28,19 @@ std::string label_of(const RunOptions& options) {
   return command.substr(command.rfind('/') + 1).substr(0, 256);
 }
 
-process::Command command_of(const RunOptions& options, const Owner& owner, Token token,
+process::Command command_of(const RunOptions& options, const Owner& owner, const Acquired& acquired,
                             int session) {
   std::string paths;
   for (const Path& path : options.paths) paths += (paths.empty() ? "" : " ") + path.text();
   process::Command command{.words = options.command};
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): it is called with a hold.
+  const std::uint64_t token = acquired.hold->token().value;
   command.environment = {"TENURE_PATH=" + paths, "TENURE_OWNER=" + owner.text(),
-                         "TENURE_TOKEN=" + std::to_string(token.value)};
+                         "TENURE_TOKEN=" + std::to_string(token)};
   command.group = ::isatty(STDIN_FILENO) == 1 ? process::Group::owner : process::Group::own;
-  // The kernel's lock lives until the last process of the command has ended.
-  if (session >= 0) command.descriptors = {session};
+  // The kernel's locks live until the last process of the command has ended.
+  if (session >= 0) command.descriptors.push_back(session);
+  if (acquired.file) command.descriptors.push_back(acquired.file->descriptor());
   return command;
 }
 
@@ -53,6 +56,12 @@ int finish(Hold& hold, int status) {
                printable(error.what()));
     return status;
   }
+}
+
+std::string not_free(const RunOptions& options, const std::string& path) {
+  std::string what = options.paths.size() == 1 ? "'" + path + "'" : "the lock";
+  if (!options.flock.empty()) what += " or the file '" + printable(options.flock) + "'";
+  return what;
 }
 
 int run_locked(const RunOptions& options, const SpaceChoice& choice, const Owner& owner,
@@ -73,13 +82,13 @@ int run_locked(const RunOptions& options, const SpaceChoice& choice, const Owner
       const std::string path = printable(options.paths.front().text());
       fmt::print(stderr,
                  "tenure: gave up, because {} is not free; 'tenure show {}' shows who holds it\n",
-                 options.paths.size() == 1 ? "'" + path + "'" : "the lock", path);
+                 not_free(options, path), path);
     }
     return options.not_in_time;
   }
-  Supervisor supervisor{guardian, signals, *in.store, *acquired.hold};
-  const int status =
-      supervisor.run(command_of(options, owner, acquired.hold->token(), in.space.descriptor()));
+  Supervisor supervisor{guardian, signals, *in.store, *acquired.hold, options.on_ask};
+  const int status = supervisor.run(command_of(options, owner, acquired, in.space.descriptor()));
+  acquired.file.reset();  // First: the next in line waits for the file while it has the lock.
   const int result = supervisor.lost() ? status : finish(*acquired.hold, status);
   guardian.leave();
   return result;

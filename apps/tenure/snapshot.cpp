@@ -44,6 +44,7 @@ Json json_of(const TicketInfo& info) {
   out["label"] = info.label;
   out["since"] = time_or_null(info.since);
   out["deadline"] = time_or_null(info.deadline);
+  out["asked_to_leave"] = info.asked_to_leave;
   out["fault"] = info.fault.empty() ? Json(nullptr) : Json(info.fault);
   out["blocked_by"] = Json::array();
   for (const Token token : info.blocked_by) {

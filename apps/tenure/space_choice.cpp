@@ -68,7 +68,7 @@ bool exists(const SpaceChoice& choice) {
 namespace {
 
 std::shared_ptr<Store> open_store(const SpaceChoice& choice) {
-  if (choice.url == "local:" || choice.url == "memory:") {
+  if (choice.url.starts_with("local:") || choice.url == "memory:") {
     throw Error("'" + choice.url +
                 "' works in one process only: use sqlite:FILE, postgres://HOST/DATABASE or "
                 "etcd://HOST");

@@ -54,13 +54,22 @@ int Supervisor::run(process::Command command) {
   known_deadline_ = deadline();
   if (known_deadline_) command.kill_at = detail::saturating_sub(*known_deadline_, reserve);
   const process::Descriptor lost{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-  if (lost.get() < 0) process::fail_system("eventfd");
-  const std::stop_callback when_lost{hold_.lost(), [&lost] {
-                                       const std::uint64_t one = 1;
-                                       [[maybe_unused]] const ssize_t written =
-                                           ::write(lost.get(), &one, sizeof one);
-                                     }};
+  const process::Descriptor asked{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  if (lost.get() < 0 || asked.get() < 0) process::fail_system("eventfd");
+  const auto raise = [](const process::Descriptor& event) {
+    return [&event] {
+      const std::uint64_t one = 1;
+      [[maybe_unused]] const ssize_t written = ::write(event.get(), &one, sizeof one);
+    };
+  };
+  const std::stop_callback when_lost{hold_.lost(), raise(lost)};
+  const std::stop_callback when_asked{on_ask_ != 0 ? hold_.asked_to_leave() : std::stop_token{},
+                                      raise(asked)};
   process::Foreground foreground{guardian_, signals_};
+  foreground.on_readable(asked.get(), [this] {
+    fmt::print(stderr, "tenure: somebody asked for the lock: sending the command a signal\n");
+    return on_ask_;
+  });
   const process::Outcome outcome =
       foreground.run(command, lost.get(), [this] { return on_lost(); });
   const std::string name = printable(command.words.front());

@@ -1,5 +1,5 @@
 // supervisor.hpp: `tenure run` while its command runs: if the hold is lost, ends the command; with
-// a deadline, before the next grant.
+// a deadline, before the next grant. If the holder is asked to leave, sends the command a signal.
 //
 // Thread safety: one thread.
 #pragma once
@@ -16,8 +16,10 @@ namespace tenure::cli {
 
 class Supervisor {
  public:
-  Supervisor(process::Guardian& guardian, const process::Signals& signals, Store& store, Hold& hold)
-      : guardian_(guardian), signals_(signals), store_(store), hold_(hold) {}
+  // `on_ask`: the signal for the command when its holder is asked to leave; 0: none.
+  Supervisor(process::Guardian& guardian, const process::Signals& signals, Store& store, Hold& hold,
+             int on_ask)
+      : guardian_(guardian), signals_(signals), store_(store), hold_(hold), on_ask_(on_ask) {}
 
   // Starts the command and waits until it has ended. Returns the exit status of the program;
   // problems were printed on standard error.
@@ -33,6 +35,7 @@ class Supervisor {
   const process::Signals& signals_;
   Store& store_;
   Hold& hold_;
+  const int on_ask_;
   std::optional<base::BootTime> known_deadline_;
   bool lost_ = false;
 };

@@ -88,7 +88,12 @@ class WaitingLine {
     const std::vector<TicketInfo> tickets = stored::stored_space(in_.space).inspect_waits(owner_);
     const auto mine = std::ranges::find(tickets, owner_,
                                         [](const TicketInfo& info) { return info.ticket.owner; });
-    if (mine == tickets.end() || mine->granted) return std::nullopt;
+    if (mine == tickets.end()) return std::nullopt;
+    if (mine->granted) {
+      if (options_.flock.empty()) return std::nullopt;
+      return fmt::format("waiting for '{}': another program has locked the file",
+                         printable(options_.flock));
+    }
     std::string paths;
     for (const Path& path : options_.paths) paths += (paths.empty() ? "" : " ") + path.text();
     const auto blocker = std::ranges::find_if(tickets, [&mine](const TicketInfo& info) {
@@ -136,10 +141,11 @@ class Waiter {
 
   [[nodiscard]] int descriptor() const noexcept { return done_.get(); }
   void stop() { thread_.request_stop(); }
-  [[nodiscard]] std::optional<Hold> result() {
+  void result(Acquired& out) {
     thread_.join();
     if (error_ != nullptr) std::rethrow_exception(error_);
-    return std::move(hold_);
+    out.hold = std::move(hold_);
+    out.file = std::move(file_);
   }
 
  private:
@@ -149,6 +155,7 @@ class Waiter {
   }
 
   void ask(const std::stop_token& stop) {
+    const auto start = std::chrono::steady_clock::now();
     try {
       if (options_.try_only) {
         hold_ = locker_.try_lock(claims_);
@@ -157,6 +164,7 @@ class Waiter {
       } else {
         hold_ = locker_.lock(claims_, stop);
       }
+      if (hold_ && !options_.flock.empty() && !lock_file(start, stop)) hold_.reset();
     } catch (...) {
       error_ = std::current_exception();
     }
@@ -164,11 +172,28 @@ class Waiter {
     [[maybe_unused]] const ssize_t written = ::write(done_.get(), &one, sizeof one);
   }
 
+  // After the paths, so that commands of tenure meet in their queue, and only the first of them
+  // waits for the file. Within the same time.
+  bool lock_file(std::chrono::steady_clock::time_point start, const std::stop_token& stop) {
+    using std::chrono::nanoseconds;
+    FileLock file{options_.flock};
+    nanoseconds time = options_.try_only ? nanoseconds::zero() : nanoseconds::max();
+    if (options_.timeout) {
+      const nanoseconds waited = std::chrono::steady_clock::now() - start;
+      time = std::max(nanoseconds::zero(), detail::saturating_sub(*options_.timeout, waited));
+    }
+    const bool locked = options_.mode.is_exclusive() ? file.try_lock_for(time, stop)
+                                                     : file.try_lock_shared_for(time, stop);
+    if (locked) file_ = std::move(file);
+    return locked;
+  }
+
   const RunOptions& options_;
   Locker locker_;
   std::vector<Claim> claims_;
   process::Descriptor done_{::eventfd(0, EFD_CLOEXEC)};
   std::optional<Hold> hold_;
+  std::optional<FileLock> file_;
   std::exception_ptr error_;
   std::jthread thread_;  // Last: it uses all of the above.
 };
@@ -199,10 +224,11 @@ Acquired acquire(const RunOptions& options, const OpenSpace& in, const Owner& ow
     }
   }
   line.clear();
-  out.hold = waiter.result();
+  waiter.result(out);
   if (out.signal != 0 && out.hold) {
     out.hold->release();  // The signal came too late to end the wait, but it is obeyed.
     out.hold.reset();
+    out.file.reset();
   }
   return out;
 }

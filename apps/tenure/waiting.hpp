@@ -6,6 +6,7 @@
 #include "options.hpp"
 #include "process/signals.hpp"
 #include "space_choice.hpp"
+#include "tenure/file_lock.hpp"
 #include "tenure/hold.hpp"
 #include "tenure/ticket.hpp"
 
@@ -13,6 +14,7 @@ namespace tenure::cli {
 
 struct Acquired {
   std::optional<Hold> hold;
+  std::optional<FileLock> file;  // With --flock, and a hold.
   int signal = 0;  // The signal that ended the wait. Neither: the lock was not granted in time.
 };
 

@@ -1,5 +1,7 @@
 // Many processes at once, each on its own key, and all on one key. Compared with as many that write
 // and remove the minimum, and as many that use the locks of the server or its command.
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -25,6 +27,7 @@ struct Rivals {
   std::function<Step(std::size_t client)> make_bare;
   std::string locks;  // Empty: there are none.
   std::function<std::unique_ptr<stored::Lock>(std::size_t key)> make_lock;
+  bool sets_bar = false;  // The bar is 0.9 of what these locks keep, if that is lower.
 };
 
 Step make_ours(Space space, const Claim& claim) {
@@ -77,6 +80,44 @@ void ask_for(Report& report, std::size_t clients, const Opener& open, const Riva
   compare("one key", one_key, rivals.locks, one_lock);
 }
 
+// Hand-offs of one key among few processes and among many: the queue is longer, but a release wakes
+// one process in both.
+void ask_few_and_many(Report& report, const Opener& open, const Rivals& rivals, double least) {
+  std::vector<Contestant> contestants = {{.name = "one key", .make = [&](std::size_t) {
+                                            return make_ours(open("queue"), book.exclusive());
+                                          }}};
+  if (!rivals.locks.empty()) {
+    contestants.push_back({.name = rivals.locks,
+                           .make = [&](std::size_t) { return make_pair_of(rivals.make_lock(0)); }});
+  }
+  const std::size_t count = contestants.size();
+  // Long: until 64 processes that begin at once are all in the queue, few hand-offs are made.
+  const std::chrono::milliseconds time{report.effort().of(5'000, 50)};
+  const std::array sizes{report.effort().of(8, 2), report.effort().of(64, 4)};
+  std::array<std::unique_ptr<Crew>, 2> crews;
+  Race race{report.effort()};
+  for (std::size_t i = 0; i < crews.size(); ++i) {
+    crews.at(i) = std::make_unique<Crew>(sizes.at(i), contestants, time);
+    for (std::size_t who = 0; who < count; ++who) {
+      race.add_round([&crew = *crews.at(i), who] { return crew.round(who); });
+    }
+  }
+  race.run(4);
+  const auto rate = [&](std::size_t size, std::size_t who) {
+    return stored::a_second(race[(size * count) + who]);
+  };
+  const std::string many = "one key, " + std::to_string(sizes[1]) + " processes";
+  const std::string few = std::to_string(sizes[0]) + " processes";
+  double bar = least;
+  if (count == 2) {
+    const std::string name = many + ", " + rivals.locks;
+    report.compare(name, {"", rate(1, 1), "/s"}, {few, rate(0, 1), "/s"});
+    const auto median = [&](std::size_t size) { return spread_of(rate(size, 1)).median; };
+    if (rivals.sets_bar) bar = std::min(bar, 0.9 * median(1) / median(0));
+  }
+  report.compare(many, {"", rate(1, 0), "/s"}, {few, rate(0, 0), "/s"}, at_least(bar));
+}
+
 }  // namespace
 
 void ask_etcd_clients(Report& report) {
@@ -99,6 +140,15 @@ void ask_etcd_clients(Report& report) {
             }};
     ask_for(report, clients, etcd_opener(*server), rivals);
   }
+  const auto server = start_etcd(report);
+  if (server == nullptr) return;
+  const Rivals locks{.bare = {},
+                     .make_bare = {},
+                     .locks = has_etcdctl() ? "etcdctl lock" : "",
+                     .make_lock = [&](std::size_t key) {
+                       return make_etcdctl_lock(server->endpoint(), "queue" + std::to_string(key));
+                     }};
+  ask_few_and_many(report, etcd_opener(*server), locks, 0.8);
 }
 
 void ask_postgres_clients(Report& report) {
@@ -112,10 +162,12 @@ void ask_postgres_clients(Report& report) {
       },
       .locks = "pg_advisory_lock",
       .make_lock =
-          [&](std::size_t key) { return make_advisory_lock(*server, static_cast<int>(key)); }};
+          [&](std::size_t key) { return make_advisory_lock(*server, static_cast<int>(key)); },
+      .sets_bar = true};
   for (const std::size_t clients : {report.effort().of(8, 2), report.effort().of(64, 4)}) {
     ask_for(report, clients, postgres_opener(*server), rivals);
   }
+  ask_few_and_many(report, postgres_opener(*server), rivals, 0.6);
 }
 
 }  // namespace tenure::bench::cluster

@@ -1,6 +1,7 @@
 // NOTIFY wakes every listening connection of its database, whatever it waits for. Each database of
 // the question has some processes that wait for something else; pairs and hand-offs run beside
-// them, and in a database without any.
+// them, and in a database without any. All databases are on one server: what hundreds of idle
+// connections cost a writer, bare writes too, is the same in each.
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -51,7 +52,7 @@ void ask_postgres_listeners(Report& report) {
   if (server == nullptr) return;
   const Effort effort = report.effort();
   const std::vector<std::size_t> counts =
-      effort.brief ? std::vector<std::size_t>{0, 2} : std::vector<std::size_t>{0, 1, 10, 50, 100};
+      effort.brief ? std::vector<std::size_t>{0, 2} : std::vector<std::size_t>{0, 1, 10, 100, 500};
   std::vector<Opener> openers;
   std::vector<Passed> locks;
   std::vector<stored::Child> listeners;
@@ -80,7 +81,7 @@ void ask_postgres_listeners(Report& report) {
   race.run(30);
   for (std::size_t i = 1; i < counts.size(); ++i) {
     report.compare(beside("pairs", counts[i]), {"", stored::a_second(race[i]), "/s"},
-                   {"nobody listens", stored::a_second(race[0]), "/s"});
+                   {"nobody listens", stored::a_second(race[0]), "/s"}, at_least(0.9));
   }
 
   Race handoffs{effort};

@@ -11,7 +11,7 @@ namespace tenure::bench::stored {
 namespace {
 
 // A question may have more processes than the server takes by itself.
-constexpr int max_connections = 800;
+constexpr int max_connections = 2'200;
 
 struct FreeResult {
   void operator()(PGresult* result) const noexcept { PQclear(result); }

@@ -1,8 +1,9 @@
 // Coroutines of many processes queue for one key, and each goes to the end of the queue after its
 // turn. The process of the question queues too: its release starts a queue, and its next turn stops
-// it. No rival: the long queue is compared with the short one. Also shown, without a bar: the same
-// with one thread per waiter, and the cost of threads that only wake each other: each of a thousand
-// finds a colder cache.
+// it. No rival: the long queue is compared with the short one. Also shown: the same with one thread
+// per waiter, and the cost of threads that only wake each other: each of a thousand finds a colder
+// cache. On one core the bar is the ratio of those threads, if that is lower: so much the wake-ups
+// alone lose.
 #include <unistd.h>
 
 #include <algorithm>
@@ -176,8 +177,10 @@ void ask_in(Report& report, const Placement& placement) {
   const auto bare_few = race.add_round([&] { return few_threads.control_round(handoffs); });
   const auto bare_many = race.add_round([&] { return many_threads.control_round(handoffs); });
   race.run(rounds);
+  const double bare = spread_of(a_second(race[bare_many]) / a_second(race[bare_few])).median;
   report.compare(placement.line("1,000 waiting"), {"", a_second(race[of_many]), "/s"},
-                 {"10 waiting", a_second(race[of_few]), "/s"}, at_least(0.8));
+                 {"10 waiting", a_second(race[of_few]), "/s"},
+                 at_least(placement.cores == 1 ? std::min(0.8, bare) : 0.8));
   report.compare(placement.line("1,000 threads waiting"),
                  {"", a_second(race[many_by_threads]), "/s"},
                  {"10 threads", a_second(race[few_by_threads]), "/s"});

@@ -459,14 +459,22 @@ class ReleaseOperation final : public AsioWait {
         handler_(std::move(handler)) {}
 
   static void start(const std::shared_ptr<ReleaseOperation>& self, Hold& hold) {
-    self->listed_ = self;
-    if (self->waits_ != nullptr && !self->waits_->enter(*self)) {
-      self->ended_ = true;
-      self->discard();
-    }
+    self->enlist(self);
     HoldAccess::release_then(hold, [self](std::exception_ptr error, bool held) {
-      if (!self->ended_.exchange(true)) self->post(self, std::move(error), held);
+      self->answer(self, std::move(error), held);
     });
+  }
+  // The hold stays in the operation until the answer; an error brings it back to `from`.
+  static void start(const std::shared_ptr<ReleaseOperation>& self, Hold hold, Hold* from,
+                    TxnPart part) {
+    self->enlist(self);
+    self->kept_ = std::move(hold);
+    self->from_ = from;
+    HoldAccess::release_with_then(self->kept_, std::move(part),
+                                  [self](std::exception_ptr error, bool held) {
+                                    if (error == nullptr) HoldAccess::forget(self->kept_);
+                                    self->answer(self, std::move(error), held);
+                                  });
   }
 
   bool withdraw() noexcept override { return !ended_.exchange(true); }
@@ -477,6 +485,16 @@ class ReleaseOperation final : public AsioWait {
   }
 
  private:
+  void enlist(const std::shared_ptr<ReleaseOperation>& self) {
+    listed_ = self;
+    if (waits_ != nullptr && !waits_->enter(*this)) {
+      ended_ = true;
+      discard();
+    }
+  }
+  void answer(const std::shared_ptr<ReleaseOperation>& self, std::exception_ptr error, bool held) {
+    if (!ended_.exchange(true)) post(self, std::move(error), held);
+  }
   // No memory for the executor's queue ends the program, as in LockOperation.
   void post(const std::shared_ptr<ReleaseOperation>& self, std::exception_ptr error, bool held) {
     AsioWaits* const waits = waits_;
@@ -486,6 +504,7 @@ class ReleaseOperation final : public AsioWait {
       auto work = std::move(self->work_);
       Handler own = *std::move(self->handler_);
       self->handler_.reset();
+      if (self->kept_) *self->from_ = std::move(self->kept_);
       own(std::move(error), held);
     });
     if (waits != nullptr) waits->posted();
@@ -495,6 +514,8 @@ class ReleaseOperation final : public AsioWait {
   AsioWaits* waits_;
   std::atomic<bool> ended_ = false;
   std::optional<Handler> handler_;
+  Hold kept_;
+  Hold* from_ = nullptr;                      // Valid when the handler runs.
   std::shared_ptr<ReleaseOperation> listed_;  // Itself, until it is posted or discarded.
 };
 
@@ -503,6 +524,12 @@ struct InitiateRelease {
   void operator()(Handler&& handler, Hold hold) const {
     using Operation = ReleaseOperation<std::decay_t<Handler>>;
     Operation::start(std::make_shared<Operation>(std::forward<Handler>(handler)), hold);
+  }
+  template <class Handler>
+  void operator()(Handler&& handler, Hold hold, Hold* from, TxnPart part) const {
+    using Operation = ReleaseOperation<std::decay_t<Handler>>;
+    Operation::start(std::make_shared<Operation>(std::forward<Handler>(handler)), std::move(hold),
+                     from, std::move(part));
   }
 };
 
@@ -529,6 +556,12 @@ template <class CompletionToken>
 auto Hold::async_release(CompletionToken&& token) {
   return boost::asio::async_initiate<CompletionToken, detail::ReleaseSignature>(
       detail::InitiateRelease{}, token, std::move(*this));
+}
+
+template <class CompletionToken>
+auto Hold::async_release(TxnPart part, CompletionToken&& token) {
+  return boost::asio::async_initiate<CompletionToken, detail::ReleaseSignature>(
+      detail::InitiateRelease{}, token, std::move(*this), this, std::move(part));
 }
 
 }  // namespace tenure

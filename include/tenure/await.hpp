@@ -16,6 +16,11 @@
 // the executor, of one thread), or on any thread when nobody gives the lock back at the same time,
 // nor closes the space, evicts the request or requests the stop.
 //
+// Without a coroutine, then(f) calls f(error, result) instead, where the coroutine would go on:
+//
+//   space.async_try_lock_for(book(3), 10s).then([](std::exception_ptr error,
+//                                                  std::optional<tenure::Hold> hold) { … });
+//
 // g++ 12 does not compile braces inside of a co_await: give several claims a name first.
 //
 // The same object is an Asio operation where tenure/asio.hpp is included, so an asio::awaitable may
@@ -24,6 +29,8 @@
 
 #include <concepts>
 #include <coroutine>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -33,6 +40,7 @@
 
 #include "tenure/detail/backend.hpp"
 #include "tenure/detail/coroutine_wait.hpp"
+#include "tenure/detail/time_limits.hpp"
 #include "tenure/hold.hpp"
 #include "tenure/request.hpp"
 
@@ -94,17 +102,24 @@ class WaitOn final : public CoroutineWait {
   [[no_unique_address]] ResumeOn<Executor> on_;
 };
 
-// Result: Hold, or std::optional<Hold> where the wait can be stopped.
+// What ends a wait beside its grant.
+struct WaitBound {
+  std::stop_token stop;
+  std::optional<TimeLimits::Clock::time_point> until;
+  bool only_try = false;
+};
+
+// Result: Hold, or std::optional<Hold> where the wait is bounded.
 template <class Executor, class Result>
 class Awaiter {
  public:
   Awaiter(Backend* backend, OwnerRef owner, Request request, ResumeOn<Executor> on,
-          std::stop_token stop = {})
+          WaitBound bound = {})
       : backend_(backend),
         owner_(std::move(owner)),
         request_(std::move(request)),
         on_(std::move(on)),
-        stop_(std::move(stop)) {}
+        bound_(std::move(bound)) {}
   Awaiter(const Awaiter&) = delete;
   Awaiter& operator=(const Awaiter&) = delete;
   ~Awaiter() {
@@ -112,7 +127,7 @@ class Awaiter {
   }
 
   [[nodiscard]] bool await_ready() {
-    if (stop_.stop_requested()) return true;
+    if (bound_.stop.stop_requested()) return true;
     const std::span<const Claim> claims = request_.claims();
     if (claims.size() == 1) grant_ = backend_->request_free(claims.front(), owner_);
     return grant_.ticket != nullptr;
@@ -120,8 +135,14 @@ class Awaiter {
   // Once it is queued another thread may resume the coroutine: nothing is touched after that.
   bool await_suspend(std::coroutine_handle<> coroutine) {
     wait_ = std::make_shared<WaitOn<Executor>>(backend_, coroutine, std::move(on_));
+    if (bound_.until.has_value()) {
+      limit_ = std::make_unique<TimedStop>(backend_->time_limits(), *bound_.until, bound_.stop);
+      bound_.stop = limit_->token();
+    }
+    const Ask ask{.claims = request_.claims(), .owner = owner_};
     try {
-      return CoroutineWait::start(wait_, {.claims = request_.claims(), .owner = owner_}, stop_);
+      return bound_.only_try ? CoroutineWait::start_try(wait_, ask)
+                             : CoroutineWait::start(wait_, ask, bound_.stop);
     } catch (...) {
       wait_ = nullptr;
       throw;
@@ -129,6 +150,7 @@ class Awaiter {
   }
   Result await_resume() {
     if (wait_ != nullptr) {
+      limit_.reset();
       const std::shared_ptr<CoroutineWait> wait = std::move(wait_);
       if (!wait->finish()) return Result{};
       grant_ = wait->grant;
@@ -142,17 +164,43 @@ class Awaiter {
   OwnerRef owner_;
   Request request_;
   [[no_unique_address]] ResumeOn<Executor> on_;
-  std::stop_token stop_;
+  WaitBound bound_;
   Grant grant_;
+  std::unique_ptr<TimedStop> limit_;
   std::shared_ptr<CoroutineWait> wait_;
 };
 
+// A coroutine that nobody waits for.
+struct Callback {
+  struct promise_type {  // NOLINT(readability-identifier-naming): the standard's name.
+    [[nodiscard]] static Callback get_return_object() noexcept { return {}; }
+    [[nodiscard]] static std::suspend_never initial_suspend() noexcept { return {}; }
+    [[nodiscard]] static std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() const noexcept {}
+    [[noreturn]] static void unhandled_exception() noexcept { std::terminate(); }
+  };
+};
+template <class Lock, class F>
+Callback call_back(Lock lock, F f) {
+  using Result = typename Lock::Result;
+  std::exception_ptr error;
+  Result result{};
+  try {
+    result = co_await std::move(lock);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  std::invoke(f, std::move(error), std::move(result));
+}
+
 }  // namespace detail
 
-// What async_lock returns: to be awaited in the expression that makes it.
+// What async_lock returns: to be awaited, or given to a callback, in the expression that makes it.
 template <class Executor = void>
 class [[nodiscard]] AsyncLock {
  public:
+  using Result = Hold;
+
   AsyncLock(const std::shared_ptr<detail::Backend>& backend, detail::OwnerRef owner,
             Request request, ResumeOn<Executor> on)
       : backend_(&backend),
@@ -162,6 +210,12 @@ class [[nodiscard]] AsyncLock {
 
   detail::Awaiter<Executor, Hold> operator co_await() && {
     return {backend_->get(), std::move(owner_), std::move(request_), std::move(on_)};
+  }
+  // Calls f(std::exception_ptr, Hold) when the wait has ended: inside of this call if it need not
+  // wait. f must not throw.
+  template <std::invocable<std::exception_ptr, Hold> F>
+  void then(F f) && {
+    detail::call_back(std::move(*this), std::move(f));
   }
   // As an Asio operation, which has an executor already; defined in tenure/asio.hpp. No pointers:
   // an awaitable asks whether this may be called with one to its frame, which is no token.
@@ -176,19 +230,27 @@ class [[nodiscard]] AsyncLock {
   [[no_unique_address]] ResumeOn<Executor> on_;
 };
 
+// The same of a wait that may end without a hold: by a stop, by its time, or because it only tried.
 template <class Executor = void>
-class [[nodiscard]] StoppableLock {
+class [[nodiscard]] BoundedLock {
  public:
-  StoppableLock(detail::Backend* backend, detail::OwnerRef owner, Request request,
-                ResumeOn<Executor> on, std::stop_token stop)
+  using Result = std::optional<Hold>;
+
+  BoundedLock(detail::Backend* backend, detail::OwnerRef owner, Request request,
+              ResumeOn<Executor> on, detail::WaitBound bound)
       : backend_(backend),
         owner_(std::move(owner)),
         request_(std::move(request)),
         on_(std::move(on)),
-        stop_(std::move(stop)) {}
+        bound_(std::move(bound)) {}
 
   detail::Awaiter<Executor, std::optional<Hold>> operator co_await() && {
-    return {backend_, owner_, std::move(request_), std::move(on_), std::move(stop_)};
+    return {backend_, owner_, std::move(request_), std::move(on_), std::move(bound_)};
+  }
+  // As AsyncLock::then(), with f(std::exception_ptr, std::optional<Hold>).
+  template <std::invocable<std::exception_ptr, std::optional<Hold>> F>
+  void then(F f) && {
+    detail::call_back(std::move(*this), std::move(f));
   }
 
  private:
@@ -196,7 +258,7 @@ class [[nodiscard]] StoppableLock {
   detail::OwnerRef owner_;
   Request request_;
   [[no_unique_address]] ResumeOn<Executor> on_;
-  std::stop_token stop_;
+  detail::WaitBound bound_;
 };
 
 }  // namespace tenure

@@ -15,6 +15,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <expected>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -88,13 +89,17 @@ struct Claim {
 
   Claim() = default;
   Claim(Path p, Mode m) : path(std::move(p)), mode(std::move(m)) {}
-  // A bare path (or a Name) is an exclusive claim on it.
+  // A bare path (a Name, or a string as in path.hpp) is an exclusive claim on it.
   template <std::convertible_to<Path> P>
     requires(!std::same_as<std::remove_cvref_t<P>, Claim>)
   Claim(P&& p) : path(std::forward<P>(p)) {}  // NOLINT(google-explicit-constructor)
 
   // "book/3", "book/3:shared", "vendor:permits(3)".
   [[nodiscard]] std::string text() const;
+  // The same from text: a typed path (path.hpp), then the mode behind the last colon, if any:
+  // exclusive, shared, permits(N), the name of a group, or GROUP(N). A mode never contains a space:
+  // what may once follow a mode begins with one. The error says what to write instead.
+  [[nodiscard]] static std::expected<Claim, std::string> parse(std::string_view text);
 
   friend bool operator==(const Claim&, const Claim&) = default;
 };

@@ -9,6 +9,7 @@
 //   $ tenure flow export order-7 > histories/order-7.json
 //   $ ./replay histories/*.json
 //   histories/order-7.json: fits
+//   $ tenure flow replay --program ./replay          # All histories of a store.
 //
 // No step runs and nothing is written.
 #pragma once

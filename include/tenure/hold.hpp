@@ -16,6 +16,7 @@
 // used by two threads at once.
 #pragma once
 
+#include <chrono>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -79,6 +80,10 @@ class Hold {
   // once. Include <tenure/asio.hpp>, which defines it.
   template <class CompletionToken>
   auto async_release(CompletionToken&& token);
+  // release(part) in the same form; the hold is empty at once. After GuardFailed or StoreError it
+  // is back in this object when the handler runs, so the object must stay where it is until then.
+  template <class CompletionToken>
+  auto async_release(TxnPart part, CompletionToken&& token);
 
   // Leaves an anchored ticket (Locker::anchored) to whoever calls Space::find() with the token that
   // this returns. The hold is empty then. Throws BadRequest for a ticket that ends with its
@@ -96,7 +101,18 @@ class Hold {
   }
   // Begins its max_hold anew, if it has one. False: it is lost, or being evicted, and never comes
   // back.
-  bool renew() { return backend_ != nullptr && backend_->renew(grant_); }
+  bool renew() { return backend_ != nullptr && backend_->renew(grant_, {}); }
+  // The same with another max_hold, from now on; also for a hold that had none. It must be greater
+  // than zero.
+  bool renew(std::chrono::nanoseconds max_hold) {
+    detail::check_max_hold(max_hold);
+    return backend_ != nullptr && backend_->renew(grant_, max_hold);
+  }
+
+  // What is held: the request, or what the last downgrade() left of it. Empty of an empty Hold.
+  [[nodiscard]] std::vector<Claim> claims() const {
+    return backend_ != nullptr ? backend_->claims(grant_) : std::vector<Claim>{};
+  }
 
   // "This ticket still stands, with these claims": put it into a transaction on the store that the
   // space is in, and the write and its fence are one atomic step. Of a hold past its deadline, no
@@ -136,6 +152,11 @@ class Hold {
   [[nodiscard]] std::stop_token lost() const {
     return backend_ != nullptr ? backend_->lost(grant_) : std::stop_token{};
   }
+  // Stops when somebody asks for the lock (Space::ask_to_leave). The hold stays: release it when
+  // the work can be left. Callbacks run where those of lost() do.
+  [[nodiscard]] std::stop_token asked_to_leave() const {
+    return backend_ != nullptr ? backend_->asked_to_leave(grant_) : std::stop_token{};
+  }
 
  private:
   void drop() noexcept {
@@ -164,6 +185,15 @@ struct HoldAccess {
       backend->release_then(hold.grant_, std::move(done));
     }
   }
+  // The hold is as before if `done` gets an error; forget() it otherwise.
+  static void release_with_then(const Hold& hold, TxnPart part, Backend::Released done) noexcept {
+    if (hold.backend_ == nullptr) {
+      done(nullptr, false);
+    } else {
+      hold.backend_->release_with_then(hold.grant_, std::move(part), std::move(done));
+    }
+  }
+  static void forget(Hold& hold) noexcept { hold.backend_ = nullptr; }
 };
 }  // namespace detail
 

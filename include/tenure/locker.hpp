@@ -7,13 +7,22 @@
 //   try_lock_for/until(r, time)    | that long        | optional<Hold>
 //   lock(r, stop) and the others   | … or until stop  | optional<Hold>
 //   with(r, f)                     | until granted    | f(hold), released after it
+//   with(r, f, stop)               | … or until stop  | optional of that; bool where f returns void
+//   try_with_for(r, time, f)       | that long        | the same
 //   async_lock(r)                  | as a coroutine   | Hold, by co_await
 //   async_lock(r, stop)            | … or until stop  | optional<Hold>, by co_await
-//   async_lock(r, resume_on(ex))   | the same         | resumed through ex.execute(function)
+//   async_try_lock(r)              | never            | the same
+//   async_try_lock_for(r, time)    | that long        | the same
+//   async_with(r, f)               | as a coroutine   | f(hold), by co_await
+//   … , resume_on(ex))             | the same         | resumed through ex.execute(function)
+//   … .then(f)                     | the same         | f(error, result) is called; see await.hpp
 //   async_lock(r, token)           | any Asio token   | see tenure/asio.hpp
+//   lead(r, f)                     | until granted    | f(stop) runs while this process leads
+//   available(r)                   | never            | whether try_lock(r) would get it now
 //
-// A request r is a path or a name (exclusive), a claim, or several claims in braces, granted
-// together or not at all. A request that returns without a hold leaves nothing behind.
+// A request r is a path, a name or a string (exclusive), a claim, or several claims in braces,
+// granted together or not at all. A string is a path as on the command line: see path.hpp. A
+// request that returns without a hold leaves nothing behind.
 //
 // A time or a stop bounds the whole call, also while a server is silent: what was sent is then
 // resolved and removed in the background. A time that is zero or past is one try, as try_lock(),
@@ -45,6 +54,7 @@
 #include "tenure/await.hpp"
 #include "tenure/claim.hpp"
 #include "tenure/detail/backend.hpp"
+#include "tenure/detail/held_call.hpp"
 #include "tenure/detail/saturating.hpp"
 #include "tenure/detail/sync_waiter.hpp"
 #include "tenure/hold.hpp"
@@ -69,10 +79,9 @@ class Locker {
   }
 
   [[nodiscard]] std::optional<Hold> try_lock(const Request& request) const {
-    detail::Grant grant = if_free(request);
-    if (grant.ticket == nullptr && !backend_->try_request(ask(request), grant)) {
-      return std::nullopt;
-    }
+    const detail::Grant grant = if_free(request);
+    if (grant.ticket == nullptr) [[unlikely]]
+      return try_once(request);
     return detail::HoldAccess::make(backend_.get(), grant);
   }
 
@@ -101,45 +110,102 @@ class Locker {
     return wait(request, {.left = left, .context = &time}, std::move(stop));
   }
 
+  // Whether try_lock() would get it at this moment; it may be otherwise when the answer is read. So
+  // !available(path) means that somebody holds the path, or something above or below it, or waits.
+  [[nodiscard]] bool available(const Request& request) const {
+    return backend_->available(ask(request));
+  }
+
   // Calls f(hold), or f() if it takes none, while the request is held.
   template <class F>
   decltype(auto) with(const Request& request, F&& f) const {
     const Hold hold = lock(request);
-    if constexpr (std::invocable<F, const Hold&>) {
-      return std::invoke(std::forward<F>(f), hold);
-    } else {
-      return std::invoke(std::forward<F>(f));
-    }
+    return detail::call_holding(std::forward<F>(f), hold);
+  }
+  // The same, if the request is granted before the stop, or in time. Returns an optional of f's
+  // result that is empty if f was not called; where f returns nothing, whether it was called.
+  template <class F>
+  auto with(const Request& request, F&& f, std::stop_token stop) const {
+    return detail::call_if_held(std::forward<F>(f), lock(request, std::move(stop)));
+  }
+  template <class Rep, class Period, class F>
+  auto try_with_for(const Request& request, std::chrono::duration<Rep, Period> time, F&& f,
+                    std::stop_token stop = {}) const {
+    return detail::call_if_held(std::forward<F>(f), try_lock_for(request, time, std::move(stop)));
   }
 
-  // co_await these in the expression that makes them.
+  // Leadership: waits until the request is granted, and calls body(stop_token, hold), or
+  // body(stop_token), on this thread. The token stops when the leader must stop: its hold is about
+  // to be lost, somebody asks for it (Space::ask_to_leave), or `stop` is requested. The next leader
+  // follows when the body has returned or, if the hold was lost, as after every lost hold. True:
+  // the body returned while it led. False: it was told to stop, or `stop` came before its turn.
+  template <class Body>
+  bool lead(const Request& request, Body&& body, std::stop_token stop = {}) const {
+    const std::optional<Hold> hold = lock(request, stop);
+    if (!hold.has_value()) return false;
+    std::stop_source end;
+    const auto tell = [&end]() noexcept { end.request_stop(); };
+    const std::stop_callback on_stop{std::move(stop), tell};
+    const std::stop_callback on_lost{hold->lost(), tell};
+    const std::stop_callback on_asked{hold->asked_to_leave(), tell};
+    if constexpr (std::invocable<Body, std::stop_token, const Hold&>) {
+      std::invoke(std::forward<Body>(body), end.get_token(), *hold);
+    } else {
+      std::invoke(std::forward<Body>(body), end.get_token());
+    }
+    return !end.stop_requested();
+  }
+
+  // co_await these in the expression that makes them, or call then(f) on them.
   [[nodiscard]] AsyncLock<> async_lock(Request request) const {
     return {backend_, owner_, std::move(request), {}};
-  }
-  [[nodiscard]] StoppableLock<> async_lock(Request request, std::stop_token stop) const {
-    return {backend_.get(), owner_, std::move(request), {}, std::move(stop)};
   }
   template <class Executor>
   [[nodiscard]] AsyncLock<Executor> async_lock(Request request, ResumeOn<Executor> on) const {
     return {backend_, owner_, std::move(request), std::move(on)};
   }
-  template <class Executor>
-  [[nodiscard]] StoppableLock<Executor> async_lock(Request request, std::stop_token stop,
-                                                   ResumeOn<Executor> on) const {
-    return {backend_.get(), owner_, std::move(request), std::move(on), std::move(stop)};
+  template <class Executor = void>
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved.
+  [[nodiscard]] BoundedLock<Executor> async_lock(Request request, std::stop_token stop,
+                                                 ResumeOn<Executor> on = {}) const {
+    return bounded(std::move(request), {.stop = std::move(stop), .until = {}}, std::move(on));
   }
+  template <class Executor = void>
+  [[nodiscard]] BoundedLock<Executor> async_try_lock(Request request,
+                                                     ResumeOn<Executor> on = {}) const {
+    return bounded(std::move(request), {.stop = {}, .until = {}, .only_try = true}, std::move(on));
+  }
+  template <class Rep, class Period, class Executor = void>
+  [[nodiscard]] BoundedLock<Executor> async_try_lock_for(Request request,
+                                                         std::chrono::duration<Rep, Period> time,
+                                                         std::stop_token stop = {},
+                                                         ResumeOn<Executor> on = {}) const {
+    const std::chrono::nanoseconds limit = detail::to_nanoseconds(time);
+    detail::WaitBound bound{.stop = std::move(stop), .until = {}};
+    if (limit <= std::chrono::nanoseconds::zero()) {
+      bound.only_try = true;
+    } else if (limit <= max_wait) {
+      bound.until = detail::saturating_add(std::chrono::steady_clock::now(), limit);
+    }
+    return bounded(std::move(request), std::move(bound), std::move(on));
+  }
+  // co_await it: f(hold), or f(), runs while the request is held, and is awaited if it can be.
+  template <class F>
+  auto async_with(Request request, F f) const;
+
   // Any Asio completion token; include <tenure/asio.hpp>, which defines it.
   template <class CompletionToken>
     requires(!std::convertible_to<CompletionToken, std::stop_token> &&
              !detail::is_resume_on<std::remove_cvref_t<CompletionToken>>)
   auto async_lock(Request request, CompletionToken&& token) const;  // NOLINT: may return void.
 
-  // The same view on other terms. Spaces over a store only; `local:` throws BadRequest.
+  // The same view on other terms.
   //   max_hold: a hold is lost so long after its grant, unless it is renewed. It must be greater
   //   than zero.
   //   label: for people who inspect the space: the command, the service.
   [[nodiscard]] Locker max_hold(std::chrono::nanoseconds time) const;
   [[nodiscard]] Locker label(std::string text) const;
+  // The following need a store; `local:` throws BadRequest.
   //   anchored: tickets live as long as `key` is in the store, not as long as this process's
   //   session: they outlive the process, and keep their place in the queue while nobody runs.
   //   Space::find() and a repeated request with the same id get them back. The key must be there
@@ -180,14 +246,25 @@ class Locker {
     if (claims.size() != 1) return {};
     return backend_->request_free(claims.front(), owner_);
   }
+  template <class Executor>
+  [[nodiscard]] BoundedLock<Executor> bounded(Request request, detail::WaitBound bound,
+                                              ResumeOn<Executor> on) const {
+    return {backend_.get(), owner_, std::move(request), std::move(on), std::move(bound)};
+  }
   [[nodiscard]] Locker on_terms(const detail::Terms& terms) const {
     return {backend_, backend_->on_terms(owner_, terms)};
   }
   [[nodiscard]] Hold wait(const Request& request) const;
+  [[nodiscard]] std::optional<Hold> try_once(const Request& request) const;
   // Without a `left`, for ever.
   [[nodiscard]] std::optional<Hold> wait(const Request& request, detail::TimeLeft left,
                                          std::stop_token stop) const;
   static constexpr std::chrono::hours max_wait{24 * 365 * 100};
 };
+
+template <class F>
+auto Locker::async_with(Request request, F f) const {
+  return detail::hold_and_call(async_lock(std::move(request)), std::move(f));
+}
 
 }  // namespace tenure

@@ -54,6 +54,9 @@ class Mutex {
   }
   void unlock_shared() { shared_.give_back(); }
 
+  // Whether lock(), or lock_shared(), got a hold through this object that was not unlocked yet.
+  [[nodiscard]] bool owns_lock() const { return own_.token() != Token{}; }
+  [[nodiscard]] bool owns_lock_shared() const { return shared_.token() != Token{}; }
   // Of the newest hold that lock() got; Token{} when there is none.
   [[nodiscard]] Token token() const { return own_.token(); }
 

@@ -4,12 +4,17 @@
 //   Path::of("a/b")              a%2Fb             one segment that contains a slash
 //   Path{}                       /                 the root: the whole space
 //   Path::parse("book/3")        the same as Path::of("book", 3)
+//   Path{"book/3"}               the same, of a text that a person or a program has typed
 //
 // Text form. Segments are joined by '/'; the root is "/"; an empty segment is "". Printable
 // characters (valid UTF-8) stand for themselves, except '/', '%', '"', space, invisible characters
 // and characters that change the direction of text. Those, and bytes that are not UTF-8, are
 // written %XX in upper case. parse() accepts only this form, so two texts are equal exactly when
 // the paths are.
+//
+// Typed text: what every call that takes a Path accepts as a string, and the command line as PATH.
+// As the text form, but a slash at either end is ignored, and characters that the text form escapes
+// may stand for themselves ("nightly backup"). A percent sign still begins an escape.
 //
 // Layout. Bytes are each segment's length (LEB128) and then its content, so a path's bytes are a
 // prefix of another's exactly when it covers the other: no segment can imitate a boundary. Up to
@@ -68,6 +73,13 @@ class Path {
   constexpr Path& operator=(const Path& other);
   constexpr Path& operator=(Path&& other) noexcept;
   constexpr ~Path() { delete[] heap_; }
+
+  // Typed text. Throws BadRequest for a text that is not a path; a colon is part of the path
+  // (Claim::parse reads a mode behind it).
+  template <class S>
+    requires std::convertible_to<const S&, std::string_view>
+  Path(const S& typed)  // NOLINT(google-explicit-constructor): "deploy/prod" where a Path is taken.
+      : Path(from_typed(std::string_view{typed})) {}
 
   // One segment per argument: integers in decimal, enums as their number, strings of any bytes,
   // Uuid, file system paths (normalized as text, without a trailing slash), and AppendsToPath.
@@ -128,6 +140,7 @@ class Path {
   [[nodiscard]] constexpr bool has_room_for(std::string_view segment) const noexcept {
     return segment.size() <= max_bytes && size_ + stored_size(segment) <= max_bytes;
   }
+  static Path from_typed(std::string_view text);
   static constexpr bool same_bytes(const char* a, const char* b, std::size_t size) noexcept;
   static constexpr std::uint64_t mix(std::uint64_t hash, std::string_view segment) noexcept;
   constexpr void take(Path& other) noexcept;

@@ -10,6 +10,7 @@
 #include "tenure/claim.hpp"        // IWYU pragma: export
 #include "tenure/error.hpp"        // IWYU pragma: export
 #include "tenure/fence.hpp"        // IWYU pragma: export
+#include "tenure/file_lock.hpp"    // IWYU pragma: export
 #include "tenure/hold.hpp"         // IWYU pragma: export
 #include "tenure/locker.hpp"       // IWYU pragma: export
 #include "tenure/mutex.hpp"        // IWYU pragma: export

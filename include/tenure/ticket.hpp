@@ -2,6 +2,7 @@
 #pragma once
 
 #include <compare>
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -30,8 +31,10 @@ struct Owner {
   Path id;
 
   Owner() = default;
-  explicit Owner(Path path) : id(std::move(path)) {}
-  explicit Owner(std::string_view name) : id(Path::of(name)) {}
+  template <std::convertible_to<Path> P>
+    requires(!std::convertible_to<P, std::string_view>)
+  explicit Owner(P&& path) : id(std::forward<P>(path)) {}
+  explicit Owner(std::string_view name) : id(Path::of(name)) {}  // One segment.
 
   [[nodiscard]] bool anonymous() const noexcept { return id.is_root(); }
   [[nodiscard]] Owner child(std::string_view name) const { return Owner{id / Path::of(name)}; }

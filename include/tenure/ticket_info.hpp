@@ -24,15 +24,16 @@ struct TicketInfo {
   // free local lock, so a hold of a local space that nobody has waited for has none, and one that
   // was free when it was taken has the time at which the first one came to wait for it.
   std::optional<Instant> since;
-  // Of stored spaces: until when a holder has it at most, who asked (see store.hpp), from where.
-  std::optional<Instant> deadline;
-  // The session is that of the process that asked; with an `anchor`, the ticket lives as long as
-  // that key is in the store, whether or not the session does.
+  std::optional<Instant> deadline;  // Until when a holder has it at most.
+  bool asked_to_leave = false;      // Somebody wants the lock: Space::ask_to_leave().
+  std::string label;
+  // Of stored spaces: who made the request (see store.hpp), and from where. The session is that of
+  // the process that asked; with an `anchor`, the ticket lives as long as that key is in the store,
+  // whether or not the session does.
   std::string session;
   std::string anchor;
   std::string host;
   std::int64_t pid = 0;
-  std::string label;
   // Of stored spaces: why the ticket's entry in the store cannot be read; empty: it can. Claims and
   // number are then those of the entry's key, the rest is unknown, and a limit is given as 1. The
   // ticket blocks others until evict() removes it.

@@ -1,8 +1,62 @@
 #include "tenure/claim.hpp"
 
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <system_error>
+
 #include "core/escape.hpp"
+#include "core/typed_path.hpp"
 
 namespace tenure {
+namespace {
+
+// %XX becomes its byte; anything else stands for itself.
+std::string unescaped(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    unsigned byte = 0;
+    if (text.size() >= 3 && text.front() == '%' &&
+        std::from_chars(text.data() + 1, text.data() + 3, byte, 16).ptr == text.data() + 3) {
+      out += static_cast<char>(byte);
+      text.remove_prefix(3);
+    } else {
+      out += text.front();
+      text.remove_prefix(1);
+    }
+  }
+  return out;
+}
+
+// The N of "(N)" at the end, taken off; 0 where there is none, null where it is no limit.
+std::optional<std::uint32_t> take_limit(std::string_view& text) {
+  if (!text.ends_with(')')) return 0;
+  const std::size_t open = text.rfind('(');
+  if (open == std::string_view::npos) return std::nullopt;
+  const std::string_view digits = text.substr(open + 1, text.size() - open - 2);
+  std::uint32_t limit = 0;
+  const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), limit);
+  if (parsed.ec != std::errc{} || parsed.ptr != digits.data() + digits.size() || limit == 0) {
+    return std::nullopt;
+  }
+  text = text.substr(0, open);
+  return limit;
+}
+
+// Null where Mode::text() never returns that.
+std::optional<Mode> parse_mode(const std::string_view text) {
+  if (text == "exclusive") return Mode::exclusive();
+  std::string_view rest = text;
+  const std::optional<std::uint32_t> limit = take_limit(rest);
+  const std::string name = unescaped(rest);
+  if (!limit || name.empty() || name.size() > Mode::max_name) return std::nullopt;
+  Mode mode = *limit == 0 ? Mode::group(name) : Mode::group(name, *limit);
+  if (mode.text() != text) return std::nullopt;
+  return mode;
+}
+
+}  // namespace
 
 std::string Mode::text() const {
   if (is_exclusive()) return "exclusive";
@@ -30,6 +84,25 @@ std::string Claim::text() const {
     out += mode.text();
   }
   return out;
+}
+
+std::expected<Claim, std::string> Claim::parse(std::string_view text) {
+  // A URL has colons of its own.
+  const std::size_t colon = text.contains("://") ? std::string_view::npos : text.rfind(':');
+  std::optional<Mode> mode = Mode::exclusive();
+  if (colon != std::string_view::npos) {
+    mode = parse_mode(text.substr(colon + 1));
+    if (!mode) {
+      std::string what = "'";
+      append_escaped(what, text.substr(colon + 1), "");
+      return std::unexpected(what +
+                             "' after the last ':' is not a mode: use exclusive, shared, "
+                             "permits(N) or the name of a group");
+    }
+  }
+  auto path = parse_typed_path(text.substr(0, colon));
+  if (!path) return std::unexpected(std::move(path.error()));
+  return Claim{*std::move(path), *std::move(mode)};
 }
 
 }  // namespace tenure

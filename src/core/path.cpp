@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "core/escape.hpp"
+#include "core/typed_path.hpp"
 #include "tenure/claim.hpp"
 
 namespace tenure {
@@ -108,6 +109,39 @@ std::expected<Path, PathError> Path::parse(std::string_view text) {
     at = end + 1;
   }
   return path;
+}
+
+Path Path::from_typed(std::string_view text) {
+  std::expected<Path, std::string> path = parse_typed_path(text);
+  if (!path) throw BadRequest(path.error());
+  return *std::move(path);
+}
+
+// By way of the text form, so that there is one parser, and its errors.
+std::expected<Path, std::string> parse_typed_path(std::string_view text) {
+  if (const std::size_t scheme = text.find("://"); scheme != std::string_view::npos) {
+    std::string shown;  // The rest may contain a password.
+    append_escaped(shown, text.substr(0, scheme), "");
+    return std::unexpected("'" + shown +
+                           "://…' is a URL, not a path: pass it to tenure::open(), or as --space");
+  }
+  if (text.size() > 1 && text.starts_with('/')) text.remove_prefix(1);
+  if (text.size() > 1 && text.ends_with('/')) text.remove_suffix(1);
+  std::string canonical;
+  for (;;) {
+    const std::string_view segment = text.substr(0, text.find('/'));
+    if (segment == empty_segment) {
+      canonical += segment;
+    } else {
+      append_escaped(canonical, segment, "\" ");
+    }
+    if (segment.size() == text.size()) break;
+    canonical += '/';
+    text.remove_prefix(segment.size() + 1);
+  }
+  std::expected<Path, PathError> path = Path::parse(canonical);
+  if (!path) return std::unexpected(path.error().message(canonical));
+  return *std::move(path);
 }
 
 std::string Path::text() const {

@@ -245,6 +245,18 @@ void Core::post(std::function<void()> job) {
   });
 }
 
+void Core::post_turn(std::function<void()> job) {
+  std::function<void()> counted = [self = shared_from_this(), job = std::move(job)] {
+    ThreadPool::ending();
+    job();
+    self->done_one();
+  };
+  ++busy_;
+  if (options_.executor || !static_cast<ThreadPool&>(*steps_).post_if_idle(counted)) {
+    jobs_->post(std::move(counted));
+  }
+}
+
 void Core::done_one() noexcept {
   if (--busy_ > 0 || !stopping()) return;
   const base::Mutex::Scoped lock{mutex_};

@@ -150,6 +150,9 @@ class Core : public std::enable_shared_from_this<Core> {
   [[nodiscard]] bool owns(Partition partition, const ReignRef& reign) const;
   // Work of the engine's own; counted, so that the end waits for it.
   void post(std::function<void()> job);
+  // The same for a turn that probably starts a step. Where no step runs, the turn runs on the
+  // thread that the step will get.
+  void post_turn(std::function<void()> job);
   void post_at(Instant time, std::function<void()> job);
   void start_attempt(const std::shared_ptr<Instance>& instance,
                      const std::shared_ptr<Attempt>& attempt);

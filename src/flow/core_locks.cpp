@@ -9,11 +9,11 @@ namespace tenure::flow {
 
 // Runs by itself. The engine knows it, and ends what still waits when the engine ends.
 struct Core::LockCall {
-  // Resumes in a job of the engine's.
+  // Resumes in a job of the engine's, which runs the turn.
   struct OnEngine {
     std::shared_ptr<Core> core;
     void execute(ResumeHandle resume) const {
-      core->post([resume = std::move(resume)]() mutable { resume(); });
+      core->post_turn([resume = std::move(resume)]() mutable { resume(); });
     }
   };
 
@@ -77,7 +77,9 @@ std::optional<Locker> Core::locker(const std::string& id, const OpKey& key,
                                    const Owner& owner) const {
   const std::shared_ptr<const Space> space = partitions_->space();
   if (!space) return std::nullopt;
-  return space->as(owner).anchored(keys::anchor(partition_of(id), id, key)).request_id(1);
+  return space->as(owner)
+      .anchored(keys::anchor(partition_of(id), id, key))
+      .request_id(lock_request);
 }
 
 // A repeated request, after a crash, gets the ticket that the first one appended.

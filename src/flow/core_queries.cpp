@@ -24,7 +24,10 @@ Schedules Core::schedules() {
 }
 
 void Core::send(const std::string& id, Message message, std::string_view message_id) {
-  queries().send(id, std::move(message), message_id, options_.durability);
+  const Queries to = queries();
+  const std::shared_ptr<Instance> here = find_instance(id);
+  to.send(id, std::move(message), message_id, options_.durability,
+          here ? here->record_revision() : Revision{});
 }
 
 // --- what others may know

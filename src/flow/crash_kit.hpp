@@ -1,14 +1,20 @@
 // crash_kit.hpp: for tests: a process that dies before and after every write in turn, or at random
 // ones, while workflows run. Each time the outcome must be the same as without a crash, and no step
 // may run again whose result is in the log.
+//
+// TENURE_FLOW_SEEDS: how many random series of crashes are tried. A failure names its seed;
+// TENURE_FLOW_SEED runs only that one.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <map>
+#include <random>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -83,6 +89,7 @@ inline std::string outcome(test::Engine& engine) {
 struct Scenario {
   std::function<void(test::Engine&)> define;
   std::vector<Action> script;
+  EngineOptions options{.partitions = 2};
   std::function<std::string(test::Engine&)> outcome = crash_kit::outcome;
 };
 
@@ -96,7 +103,9 @@ struct Result {
 using NextCrash = std::function<std::pair<std::size_t, bool>()>;
 
 inline Result run(const Scenario& scenario, const NextCrash& next_crash, std::size_t resident) {
-  test::Engine engine{{.resident = resident, .partitions = 2}};
+  EngineOptions options = scenario.options;
+  options.resident = resident;
+  test::Engine engine{options};
   world = &engine;
   scenario.define(engine);
   const auto arm = [&] {
@@ -158,6 +167,28 @@ inline void expect_the_same_after_crashes(const Scenario& scenario, std::string_
     }
   }
   EXPECT_EQ(violations, std::vector<std::string>{});
+}
+
+inline std::uint64_t number_of(const char* variable, std::uint64_t otherwise) {
+  const char* const text = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe)
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+// As many crashes as it takes, also during recoveries.
+inline void expect_the_same_after_many_crashes(const Scenario& scenario,
+                                               std::string_view expected) {
+  violations.clear();
+  const std::uint64_t only = number_of("TENURE_FLOW_SEED", 0);
+  const std::uint64_t last = only > 0 ? only : number_of("TENURE_FLOW_SEEDS", 20);
+  for (std::uint64_t seed = only > 0 ? only : 1; seed <= last; ++seed) {
+    std::mt19937_64 random{seed};
+    const Result crashed = run(
+        scenario,
+        [&]() -> std::pair<std::size_t, bool> { return {5 + (random() % 60), random() % 2 == 0}; },
+        seed % 2 == 0 ? 0 : 1024);
+    ASSERT_EQ(crashed.text, expected) << "TENURE_FLOW_SEED=" << seed;
+    ASSERT_EQ(violations, std::vector<std::string>{}) << "TENURE_FLOW_SEED=" << seed;
+  }
 }
 
 }  // namespace tenure::crash_kit

@@ -1,16 +1,10 @@
 // The process dies before and after every write in turn, while workflows run that use every
 // feature. Each time the outcome must be the same as without a crash, no step runs again whose
 // result is in the log, and nothing is left in the store.
-//
-// TENURE_FLOW_SEEDS: how many random series of crashes are tried beside that. A failure names its
-// seed; TENURE_FLOW_SEED runs only that one.
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstdlib>
-#include <functional>
 #include <map>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -261,24 +255,8 @@ TEST_P(FlowCrash, ChangesNothingBeforeAndAfterEveryWrite) {
 
 INSTANTIATE_TEST_SUITE_P(Resident, FlowCrash, ::testing::Values(0U, 1024U));
 
-std::uint64_t number(const char* variable, std::uint64_t otherwise) {
-  const char* const text = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe)
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
 TEST(FlowCrashes, ChangeNothingHoweverManyThereAre) {
-  violations.clear();
-  const std::uint64_t only = number("TENURE_FLOW_SEED", 0);
-  const std::uint64_t last = only > 0 ? only : number("TENURE_FLOW_SEEDS", 20);
-  for (std::uint64_t seed = only > 0 ? only : 1; seed <= last; ++seed) {
-    std::mt19937_64 random{seed};
-    const Result crashed = run(
-        corpus(),
-        [&]() -> std::pair<std::size_t, bool> { return {5 + (random() % 60), random() % 2 == 0}; },
-        seed % 2 == 0 ? 0 : 1024);
-    ASSERT_EQ(crashed.text, expected) << "TENURE_FLOW_SEED=" << seed;
-    ASSERT_EQ(violations, std::vector<std::string>{}) << "TENURE_FLOW_SEED=" << seed;
-  }
+  expect_the_same_after_many_crashes(corpus(), expected);
 }
 
 }  // namespace

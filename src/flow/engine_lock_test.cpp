@@ -1,11 +1,14 @@
 // Locks of workflows: tickets of the space, in one queue with those of ordinary processes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <memory>
 #include <string>
 
+#include "space/stored/keys.hpp"
+#include "tenure/detail/reserved_keys.hpp"
 #include "tenure/flow_test.hpp"
 #include "tenure/space.hpp"
 
@@ -81,6 +84,44 @@ TEST_F(FlowLocks, ReleasesLocksWithTheEndAndWithCancellation) {
   engine.terminate("one");
   EXPECT_EQ(holders(engine), "three holds account/7\n");
   engine.cancel("three");
+  EXPECT_EQ(holders(engine), "");
+}
+
+// How many rows the tickets of workflows have, of the claims, the owners and the request ids.
+std::size_t ticket_rows(test::Engine& engine) {
+  Txn read;
+  read.reads.push_back(Range::prefix(stored::below(stored::exclusive_region, Path::of("account"))));
+  read.reads.push_back(Range::prefix(std::string{reserved::owner_tickets}));
+  read.reads.push_back(Range::prefix(std::string{reserved::request_ids}));
+  std::size_t rows = 0;
+  for (const auto& found : engine.store().apply(read).reads) rows += found.size();
+  return rows;
+}
+
+// The next in line then finds nothing to clear away.
+TEST_F(FlowLocks, AReleaseRemovesTheTicketInItsOwnTransaction) {
+  engine.define("locks", locks);
+  const std::size_t before = ticket_rows(engine);
+  engine.start({.id = "one"}, "locks", "7");
+  EXPECT_EQ(ticket_rows(engine), before + 3);
+  engine.advance(1h);
+  EXPECT_EQ(ticket_rows(engine), before);
+  engine.start({.id = "two"}, "locks", "7");
+  EXPECT_EQ(ticket_rows(engine), before + 3);
+  engine.terminate("two");
+  EXPECT_EQ(ticket_rows(engine), before);
+}
+
+TEST_F(FlowLocks, AnEndWithManyLocksGivesAllOfThemBack) {
+  engine.define("many", [](Context& ctx) -> Flow<int> {
+    for (int i = 0; i < 40; ++i) co_await ctx.lock(Path::of("account", std::to_string(i)));
+    co_await ctx.sleep(1h);
+    co_return 40;
+  });
+  const test::Run run = engine.start({.id = "one"}, "many");
+  EXPECT_EQ(std::ranges::count(holders(engine), '\n'), 40);
+  engine.advance(1h);
+  EXPECT_EQ(run.result<int>(), 40);
   EXPECT_EQ(holders(engine), "");
 }
 

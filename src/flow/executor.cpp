@@ -19,8 +19,8 @@ constexpr std::chrono::milliseconds look_every{1};
 // Jobs that keep a thread busy while the rest of a batch is called back.
 constexpr std::size_t several = 8;
 
-// Of the calling thread: the pool whose job ends soon.
-thread_local const ThreadPool* serving = nullptr;
+// Of the calling thread: its pool, and whether its job ends soon.
+thread_local ThreadPool* serving = nullptr;
 thread_local bool is_ending = false;
 
 }  // namespace
@@ -42,6 +42,27 @@ void ThreadPool::post(std::function<void()> job) {
     const base::Mutex::Scoped lock{self->mutex_};
     if (!self->jobs_.empty()) self->call_another();
   });
+}
+
+bool ThreadPool::post_if_idle(const std::function<void()>& job) {
+  const base::Mutex::Scoped lock{mutex_};
+  if (busy_ > 0 || !jobs_.empty()) return false;
+  jobs_.push_back(job);
+  call_another();
+  return true;
+}
+
+ThreadPool::Blocked::Blocked() {
+  if (serving == nullptr) return;
+  const base::Mutex::Scoped lock{serving->mutex_};
+  --serving->busy_;
+  if (!serving->jobs_.empty() && !serving->stopping_) serving->call_another();
+}
+
+ThreadPool::Blocked::~Blocked() {
+  if (serving == nullptr) return;
+  const base::Mutex::Scoped lock{serving->mutex_};
+  ++serving->busy_;
 }
 
 void ThreadPool::call_another() {

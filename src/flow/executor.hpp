@@ -38,9 +38,20 @@ class ThreadPool final : public Executor, public std::enable_shared_from_this<Th
   ~ThreadPool() override { stop(); }
 
   void post(std::function<void()> job) override;
+  // Takes the job only if no thread has one.
+  [[nodiscard]] bool post_if_idle(const std::function<void()>& job);
   // What follows in the job that calls this does not block: one job that it posts to its own pool
   // may wait until it ends.
   static void ending() noexcept;
+  // While one lives, the job of its thread, if that is a pool's, waits for the disk or a server: it
+  // does not count as one that runs, and another thread takes those that wait.
+  class Blocked {
+   public:
+    Blocked();
+    Blocked(const Blocked&) = delete;
+    Blocked& operator=(const Blocked&) = delete;
+    ~Blocked();
+  };
   // Runs what was posted and ends the threads.
   void stop();
 
@@ -61,7 +72,7 @@ class ThreadPool final : public Executor, public std::enable_shared_from_this<Th
   std::deque<std::function<void()>> jobs_ TENURE_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_ TENURE_GUARDED_BY(mutex_);
   std::size_t idle_ TENURE_GUARDED_BY(mutex_) = 0;  // Asleep and not called; without the guard.
-  std::size_t busy_ TENURE_GUARDED_BY(mutex_) = 0;  // Have a job.
+  std::size_t busy_ TENURE_GUARDED_BY(mutex_) = 0;  // Have a job, and are not Blocked.
   bool waking_ TENURE_GUARDED_BY(mutex_) = false;  // One was called, or made, and does not run yet.
   bool called_ TENURE_GUARDED_BY(mutex_) = false;  // It is one of those that were idle.
   bool guarded_ TENURE_GUARDED_BY(mutex_) = false;

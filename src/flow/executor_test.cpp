@@ -7,9 +7,11 @@
 #include <future>
 #include <latch>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "store/common/told_together.hpp"
+#include "tests/kit/patience.hpp"
 
 namespace tenure::flow {
 namespace {
@@ -78,6 +80,61 @@ TEST(FlowThreadPool, AJobOfACallbackRunsAtTheLatestAfterTheBatch) {
     ASSERT_EQ(ran.get_future().wait_for(patience), std::future_status::ready);
   }
   pool->stop();
+}
+
+TEST(FlowThreadPool, AJobThatIsBlockedLeavesThePoolIdle) {
+  const auto pool = std::make_shared<ThreadPool>(2);
+  make_lazy(*pool);
+  std::promise<void> begun;
+  std::promise<void> ended;
+  std::promise<void> blocked;
+  std::promise<void> later;
+  pool->post([&, end = ended.get_future().share(), seen = later.get_future().share()] {
+    begun.set_value();
+    end.wait();
+    const ThreadPool::Blocked waits;
+    blocked.set_value();
+    EXPECT_EQ(seen.wait_for(patience), std::future_status::ready);
+  });
+  const auto tell = [&] { later.set_value(); };
+  begun.get_future().wait();
+  EXPECT_FALSE(pool->post_if_idle(tell));
+  ended.set_value();
+  blocked.get_future().wait();
+  kit::until([&] { return pool->post_if_idle(tell); });  // The other thread may be going to sleep.
+  pool->stop();
+}
+
+TEST(FlowThreadPool, TakesTheJobOfAnIdlePool) {
+  const auto pool = std::make_shared<ThreadPool>(1);
+  for (int i = 0; i < 2; ++i) {
+    std::promise<void> ran;
+    while (!pool->post_if_idle([&] { ran.set_value(); })) std::this_thread::yield();
+    ASSERT_EQ(ran.get_future().wait_for(patience), std::future_status::ready);
+  }
+  pool->stop();
+}
+
+// Nobody is called twice for one job, whoever blocks when.
+TEST(FlowThreadPool, RunsEveryJobOnceWhileJobsBlock) {
+  std::atomic<int> ran = 0;
+  const auto pool = std::make_shared<ThreadPool>(3);
+  const auto job = [&] {
+    const ThreadPool::Blocked waits;
+    std::this_thread::yield();
+    ++ran;
+  };
+  int posted = 0;
+  for (int i = 0; i < 2'000; ++i) {
+    if (i % 3 != 0) {
+      pool->post(job);
+      ++posted;
+    } else {
+      posted += pool->post_if_idle(job) ? 1 : 0;
+    }
+  }
+  pool->stop();
+  EXPECT_EQ(ran, posted);
 }
 
 TEST(FlowThreadPool, StopRunsWhatWasPosted) {

@@ -16,6 +16,7 @@
 #include "flow/entry.hpp"
 #include "flow/keys.hpp"
 #include "tenure/flow_test.hpp"
+#include "tests/kit/source_file.hpp"
 
 namespace tenure {
 namespace {
@@ -120,7 +121,7 @@ TEST(FlowHistories, W12_OfEachReleaseAreReplayed) {
   const char* const file = std::getenv("TENURE_FLOW_HISTORY");  // NOLINT(concurrency-mt-unsafe)
   if (file != nullptr) write_history(file);
   std::size_t found = 0;
-  const auto directory = std::filesystem::path{__FILE__}.parent_path() / "histories";
+  const auto directory = kit::directory_of(__FILE__) / "histories";
   for (const auto& release : std::filesystem::directory_iterator{directory}) {
     for (const History& one : read_history(release.path())) {
       SCOPED_TRACE(release.path().filename().string() + ": " + one.record.type);

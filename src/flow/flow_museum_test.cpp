@@ -106,6 +106,31 @@ TEST_F(FlowMuseum, W10_SignalsHaveOneOrder) {
   EXPECT_EQ(run.result<std::string>(), "abcd");
 }
 
+TEST_F(FlowMuseum, W10_SignalsAndUpdatesHaveOneOrder) {
+  engine.define("listens", [](Context& ctx) -> Flow<std::string> {
+    std::string text;
+    const UpdateHandler word =
+        ctx.on_update("word", [&](std::string heard) { return text += heard; });
+    for (int i = 0; i < 3; ++i) {
+      text += co_await ctx.wait_signal<std::string>("word");
+      co_await ctx.run("step " + std::to_string(i), call, "step", i);
+    }
+    co_await ctx.sleep(1h);
+    co_return text;
+  });
+  const test::Run run = engine.start({.id = "w"}, "listens");
+  std::string told;
+  for (const char* const both : {"aB", "cD", "eF"}) {
+    engine.signal("w", "word", std::string{both[0]});
+    told = engine.update<std::string>("w", "word", std::string{both[1]});
+    engine.crash();  // Each time it is replayed from its log.
+    engine.recover();
+  }
+  EXPECT_EQ(told, "aBcDeF");
+  engine.advance(1h);
+  EXPECT_EQ(run.result<std::string>(), "aBcDeF");
+}
+
 TEST_F(FlowMuseum, W11_ASignalAfterTheEndIsRefusedToItsSender) {
   engine.define("ends", [](Context&) -> Flow<> { co_return; });
   const test::Run run = engine.start("ends");
@@ -125,6 +150,27 @@ TEST_F(FlowMuseum, W13_ARepeatedMessageIsTakenOnce) {
     engine.crash();
     engine.recover();
   }
+  engine.advance(2h);
+  EXPECT_EQ(run.result<int>(), 5);
+}
+
+TEST_F(FlowMuseum, W13_ARepeatedUpdateIsAcceptedOnce) {
+  engine.define("counts", [](Context& ctx) -> Flow<int> {
+    int sum = 0;
+    const UpdateHandler add = ctx.on_update("add", [&](int number) { return sum += number; });
+    co_await ctx.sleep(1h);
+    co_return sum;
+  });
+  const test::Run run = engine.start({.id = "w"}, "counts");
+  for (int i = 0; i < 3; ++i) {
+    const Update sent = engine.send_update({.id = "update-1"}, "w", "add", 5);
+    EXPECT_EQ(sent.result<int>(), 5);
+    engine.crash();
+    engine.recover();
+  }
+  std::size_t accepted = 0;
+  for (const HistoryEntry& entry : engine.history("w")) accepted += entry.kind == "update" ? 1 : 0;
+  EXPECT_EQ(accepted, 1U);
   engine.advance(2h);
   EXPECT_EQ(run.result<int>(), 5);
 }

@@ -388,6 +388,7 @@ void Instance::clear_away(std::vector<Event>& events) {
 
 // --- commits
 
+// NOLINTBEGIN(misc-no-recursion): go() leaves `here` false, so it posts.
 void Instance::commit(Turn&& turn) {
   Txn& txn = turn.txn;
   txn.guards.reserve(txn.guards.size() + reign_->guards.size() + 1);
@@ -433,6 +434,7 @@ void Instance::apply(const std::shared_ptr<Turn>& turn) {
   Outcome outcome;
   std::exception_ptr error;
   try {
+    const ThreadPool::Blocked blocked;
     outcome = core_.store().apply(txn);
   } catch (...) {
     error = std::current_exception();
@@ -489,6 +491,7 @@ void Instance::committed(Turn& turn, const Outcome& outcome, const std::exceptio
   }
   if (waits) core_.waits(shared_from_this());
 }
+// NOLINTEND(misc-no-recursion)
 
 // NOLINTNEXTLINE(misc-no-recursion): go() leaves `here` false, so it posts.
 void Instance::after(Turn& turn) {

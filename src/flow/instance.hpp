@@ -41,6 +41,9 @@ namespace tenure::flow {
 
 class Core;
 
+// The request id of a workflow's lock: each has an anchor of its own.
+inline constexpr std::uint64_t lock_request = 1;
+
 // One run of a step's function.
 struct Attempt {
   OpKey key;
@@ -102,6 +105,8 @@ class Instance : public std::enable_shared_from_this<Instance> {
   [[nodiscard]] const std::string& id() const noexcept { return id_; }
   [[nodiscard]] Partition partition() const noexcept { return partition_; }
   [[nodiscard]] const ReignRef& reign() const noexcept { return reign_; }
+  // Of its record while it runs, as this engine saw it last; none: not read yet.
+  [[nodiscard]] Revision record_revision() const noexcept { return record_revision_.load(); }
 
   // False: the instance is gone; ask for it anew. `here`: pump on this thread.
   bool offer(Event event, bool here = false);
@@ -162,6 +167,7 @@ class Instance : public std::enable_shared_from_this<Instance> {
   void clear_away(std::vector<Event>& events);
   void handle(Event& event, Turn& turn);
   void handle_told(const Event::Told& told, Turn& turn);
+  void handle_lock(const Event::Lock& event, Turn& turn);
   void add_timers(Turn& turn);
   void handle_timer(const Event::Timer& event, Turn& turn);
   void handle_update(const Message& message, Turn& turn);
@@ -190,6 +196,7 @@ class Instance : public std::enable_shared_from_this<Instance> {
   void add_timer(const OpKey& key, Instant due, Turn& turn);
   void remove_timer(const OpKey& key, Instant due, Turn& turn);
   void end(FlowState state, std::string result, Turn& turn);
+  void drop_lock(const OpKey& key, Turn& turn);
   void drop_work(Turn& turn);
   void drop_stuck_work(Turn& turn);
   void continue_as_new(const std::string& input, Turn& turn);
@@ -222,7 +229,7 @@ class Instance : public std::enable_shared_from_this<Instance> {
   // The pump's.
   std::unique_ptr<detail::Machine> machine_;
   std::optional<Record> record_;
-  Revision record_revision_;
+  std::atomic<Revision> record_revision_;  // Read by any thread.
   std::uint32_t next_order_ = 0;
   bool runnable_row_ = false;
   bool fresh_row_ = false;  // It says that code has not run yet: keys::nothing_ran, after_last.
@@ -230,6 +237,8 @@ class Instance : public std::enable_shared_from_this<Instance> {
   bool deadline_passed_ = false;
   std::atomic<bool> stuck_ = false;  // It is to be ended without a replay.
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::shared_ptr<Attempt>> running_;
+  // Locks that were granted while it was in memory: what removes their tickets.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<Write>> tickets_;
   std::uint32_t failures_ = 0;  // Of the store, one after another.
 };
 

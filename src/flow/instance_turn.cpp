@@ -1,11 +1,14 @@
 // What a turn makes of what happened: entries, and what the code wants next.
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <string>
 
 #include "base/duration.hpp"
 #include "flow/core.hpp"
 #include "flow/instance.hpp"
+#include "space/stored/tickets.hpp"
+#include "tenure/codec.hpp"
 #include "tenure/detail/saturating.hpp"
 
 namespace tenure::flow {
@@ -28,6 +31,9 @@ Owner owner_of(const std::string& id, const detail::Scope& scope) {
   return owner_of(id, *scope.parent()).child(std::to_string(scope.number()));
 }
 
+// Some stores limit the writes of one apply. Rows of tickets are removed in transactions of at most
+// so many; others are left to whoever meets them.
+constexpr std::size_t most_writes = 64;
 // Code between two awaits that takes longer blocks others.
 constexpr std::chrono::seconds slow_resume{1};
 
@@ -53,10 +59,7 @@ void Instance::handle(Event& event, Turn& turn) {
   } else if (const auto* ended = std::get_if<Event::Ended>(&event.what)) {
     handle_ended(*ended, turn);
   } else if (const auto* lock = std::get_if<Event::Lock>(&event.what)) {
-    const Operation* const operation = machine_->find(lock->key);
-    if (operation == nullptr || operation->kind() != OpKind::lock) return;  // Cancelled.
-    append_for(*operation, lock->granted ? EntryKind::lock_granted : EntryKind::lock_failed, 0,
-               lock->value, turn);
+    handle_lock(*lock, turn);
   } else if (const auto* child = std::get_if<Event::Child>(&event.what)) {
     handle_child(*child, turn);
   } else if (auto* recorded = std::get_if<Event::Recorded>(&event.what)) {
@@ -101,6 +104,24 @@ void Instance::handle_told(const Event::Told& told, Turn& turn) {
     case run_ended:
     case collect: return;  // The engine does not give these to a workflow.
   }
+}
+
+void Instance::handle_lock(const Event::Lock& event, Turn& turn) {
+  const Operation* const operation = machine_->find(event.key);
+  if (operation == nullptr || operation->kind() != OpKind::lock) return;  // Cancelled.
+  const auto& lock = static_cast<const detail::LockBase&>(*operation);    // NOLINT: of that kind.
+  if (event.granted) {
+    stored::Row row;
+    row.anchor = keys::anchor(partition_, id_, event.key);
+    row.id = lock_request;
+    row.claims = lock.claims();
+    row.owner = owner_of(id_, lock.scope());
+    Txn removal;
+    stored::Tickets::add_removal(row, Codec<Token>::decode(event.value), removal);
+    tickets_[pair_of(event.key)] = std::move(removal.writes);
+  }
+  append_for(lock, event.granted ? EntryKind::lock_granted : EntryKind::lock_failed, 0, event.value,
+             turn);
 }
 
 // Another process started the workflow: the timers that its transaction put count from now on.
@@ -259,9 +280,8 @@ void Instance::collect(Turn& turn) {
   }
   for (const Machine::Dropped& dropped : machine_->take_dropped()) {
     if (dropped.due) remove_timer(dropped.key, *dropped.due, turn);
-    // Without its anchor the ticket is gone, whether it was granted or waits.
     if (dropped.kind == OpKind::lock) {
-      turn.txn.writes.push_back(Write::remove(keys::anchor(partition_, id_, dropped.key)));
+      drop_lock(dropped.key, turn);
       std::erase_if(turn.locks, [&](const auto& asked) { return asked.key == dropped.key; });
     }
   }
@@ -431,16 +451,23 @@ void Instance::end(FlowState state, std::string result, Turn& turn) {
   turn.ended = std::make_unique<Record>(std::move(record));
 }
 
+// Without its anchor a ticket is gone, whether it was granted or waits. Where its rows go in the
+// same transaction, the next one in line is granted without having to remove them.
+void Instance::drop_lock(const OpKey& key, Turn& turn) {
+  std::vector<Write>& writes = turn.txn.writes;
+  writes.push_back(Write::remove(keys::anchor(partition_, id_, key)));
+  const auto ticket = tickets_.extract(pair_of(key));
+  if (ticket.empty() || writes.size() + ticket.mapped().size() > most_writes) return;
+  std::ranges::move(ticket.mapped(), std::back_inserter(writes));
+}
+
 // The run ends: what it waits for, holds and has asked for.
 void Instance::drop_work(Turn& turn) {
-  const auto drop_lock = [&](const OpKey& lock) {
-    turn.txn.writes.push_back(Write::remove(keys::anchor(partition_, id_, lock)));
-  };
   machine_->each([&](const Operation& operation) {
     if (operation.due()) remove_timer(operation.key(), *operation.due(), turn);
-    if (operation.kind() == OpKind::lock) drop_lock(operation.key());
+    if (operation.kind() == OpKind::lock) drop_lock(operation.key(), turn);
   });
-  for (const OpKey& lock : machine_->held()) drop_lock(lock);
+  for (const OpKey& lock : machine_->held()) drop_lock(lock, turn);
   turn.locks.clear();
   turn.children.clear();
   turn.starts.clear();

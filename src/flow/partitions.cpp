@@ -19,9 +19,7 @@ Partitions::Partitions(std::shared_ptr<Store> store, SessionOptions session, Lis
 
 Partitions::~Partitions() = default;
 
-Path Partitions::path(Partition partition) {
-  return Path::of("tenure", "flow", "partition", std::to_string(partition));
-}
+Path Partitions::path(Partition partition) { return root() / Path::of(std::to_string(partition)); }
 
 void Partitions::begin(std::uint32_t count) {
   count_ = count;
@@ -53,6 +51,19 @@ void Partitions::ring() {
   static_cast<void>(store_->apply(txn));
 }
 
+void Partitions::ring_soon() {
+  if (ringing_.exchange(true)) return;
+  listener_.post_after(retry_pause, [self = shared_from_this()] {
+    self->ringing_ = false;
+    if (self->stop_.stop_requested()) return;
+    try {
+      self->ring();
+    } catch (const std::exception&) {
+      self->ring_soon();
+    }
+  });
+}
+
 void Partitions::watch_bell(Revision after) {
   WatchFor what;
   what.ranges.push_back(Range::key(keys::bell()));
@@ -75,7 +86,7 @@ void Partitions::rebalance() {
     watch_bell(store_->apply(txn).revision);
     std::set<std::string> engines;
     std::map<Partition, std::vector<TicketInfo>> tickets;
-    std::vector<TicketInfo> infos = space()->inspect(Path::of("tenure", "flow", "partition"));
+    std::vector<TicketInfo> infos = space()->inspect(root());
     for (TicketInfo& info : infos) {
       engines.insert(info.session);
       const std::string text = info.ticket.claims.at(0).path.text();
@@ -224,6 +235,7 @@ void Partitions::on_lost(Partition partition, std::uint64_t number) {
     if (self->stop_.stop_requested()) return;
     static_cast<void>(self->take_slot(partition));
     wait_for(partition, self);
+    self->ring_soon();
   });
 }
 

@@ -8,7 +8,8 @@
 // takes.
 //
 // An engine that has to wait rings a bell: a key that all engines watch. An engine that has more
-// than its share then gives up some of what others wait for.
+// than its share then gives up some of what others wait for. An engine whose partitions were taken
+// from it (an operator's take-over) waits again, and so rings, too.
 //
 // The hold's token is the reign. Every write of the engine for a workflow carries the hold's guard,
 // so a write of an earlier reign never commits, whoever made it.
@@ -20,6 +21,7 @@
 // Thread safety: all calls; stop() once.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -59,6 +61,9 @@ class Partitions : public std::enable_shared_from_this<Partitions> {
   Partitions& operator=(const Partitions&) = delete;
   ~Partitions();
 
+  // The locks of the partitions are below this path.
+  [[nodiscard]] static Path root() { return Path::of("tenure", "flow", "partition"); }
+
   // Takes what is free at once, and queues for the rest. Throws StoreError.
   void begin(std::uint32_t count);
   [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
@@ -80,6 +85,8 @@ class Partitions : public std::enable_shared_from_this<Partitions> {
   void grant(Partition partition, Hold hold);
   void on_lost(Partition partition, std::uint64_t number);
   void ring();
+  // After a pause, so that what this engine waits for is in the queues: one for all that it lost.
+  void ring_soon();
   void watch_bell(Revision after);
   void rebalance();
   void give_up(Partition partition);
@@ -93,7 +100,8 @@ class Partitions : public std::enable_shared_from_this<Partitions> {
   const Listener listener_;
   std::uint32_t count_ = 0;
   std::stop_source stop_;
-  base::Mutex open_mutex_;  // One opens; before mutex_.
+  std::atomic<bool> ringing_{false};  // ring_soon() has a job under way.
+  base::Mutex open_mutex_;            // One opens; before mutex_.
   mutable base::Mutex mutex_;
   std::shared_ptr<const Space> space_ TENURE_GUARDED_BY(mutex_);
   std::condition_variable_any changed_;

@@ -166,6 +166,22 @@ std::vector<HistoryEntry> Queries::history(const std::string& id, std::uint32_t 
   return all;
 }
 
+std::vector<Instant> Queries::timers(const std::string& id) const {
+  std::vector<Instant> all;
+  Range range = keys::timers(partition_of(id)).first(record_page);
+  while (true) {
+    const std::vector<Entry> found = read(*store_, range);
+    for (const Entry& entry : found) {
+      const std::optional<keys::Timer> timer = keys::parse_timer(entry.key);
+      // The start, the deadline and the removal are told otherwise.
+      const bool own = timer && timer->id == id && timer->key.scope < keys::trigger_timer.scope;
+      if (own) all.push_back(timer->due);
+    }
+    if (found.size() < record_page) return all;
+    range.from = found.back().key + '\0';
+  }
+}
+
 // Pages are read one after another; the entries count up to the first one that is missing. Where
 // the workflow continued as new meanwhile, its record has changed, and all is read again.
 FlowHistory Queries::stored_history(const std::string& id) const {
@@ -240,32 +256,35 @@ void Queries::send_retry(const std::string& id, const std::string& as,
 }
 
 void Queries::send(const std::string& id, Message message, std::string_view message_id,
-                   Durability durability) const {
+                   Durability durability, Revision record) const {
   const keys::Partition partition = partition_of(id);
   message.workflow = id;
-  const std::string used =
-      message_id.empty() ? std::string{} : keys::message(partition, id, message_id);
+  Txn txn;
+  txn.durability = durability;
+  txn.writes.push_back(Write::append(keys::inbox(partition), encode(message)));
+  if (!message_id.empty()) {
+    const std::string used = keys::message(partition, id, message_id);
+    txn.guards.push_back(Guard::absent(used));
+    txn.writes.push_back(Write::put(used, ""));
+    txn.reads.push_back(Range::key(used));
+  }
+  // The record changes only when the workflow ends or continues as new.
+  txn.guards.push_back(Guard::unchanged(keys::record(partition, id), record));
   while (true) {
+    if (record != Revision{}) {
+      txn.guards.back().revision = record;
+      const Outcome outcome = store_->apply(txn);
+      if (outcome.committed) return;
+      if (!message_id.empty() && !outcome.reads.front().empty()) return;  // Sent before.
+    }
     const Entry found = record_of(id);
-    if (!used.empty() && !read(*store_, Range::key(used)).empty()) return;  // Sent before.
+    if (!message_id.empty() && !read(*store_, txn.reads.front()).empty()) return;  // Sent before.
     const FlowState state = parsed_record(found).state;
     if (is_terminal(state)) {
       throw WorkflowEnded("workflow '" + id + "' has ended (" + std::string{text_of(state)} +
                           "): it takes no messages any more");
     }
-    Txn txn;
-    // The record changes only when the workflow ends.
-    txn.guards.push_back(Guard::unchanged(found.key, found.changed));
-    txn.writes.push_back(Write::append(keys::inbox(partition), encode(message)));
-    txn.durability = durability;
-    if (!message_id.empty()) {
-      txn.guards.push_back(Guard::absent(used));
-      txn.writes.push_back(Write::put(used, ""));
-      txn.reads.push_back(Range::key(used));
-    }
-    const Outcome outcome = store_->apply(txn);
-    if (outcome.committed) return;
-    if (!message_id.empty() && !outcome.reads.front().empty()) return;  // Sent before.
+    record = found.changed;
   }
 }
 

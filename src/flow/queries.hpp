@@ -35,11 +35,15 @@ class Queries {
   [[nodiscard]] std::vector<FlowInfo> list(const FlowFilter& filter) const;
   [[nodiscard]] std::vector<HistoryEntry> history(const std::string& id, std::uint32_t from,
                                                   std::size_t limit) const;
+  // When what it sleeps for is due, the next first. Reads all timers of the partition.
+  [[nodiscard]] std::vector<Instant> timers(const std::string& id) const;
   // All of it, as of one moment. Throws NoSuchWorkflow.
   [[nodiscard]] FlowHistory stored_history(const std::string& id) const;
   // A message with an id that was sent before is dropped. Throws NoSuchWorkflow, WorkflowEnded.
+  // `record`: the revision of the workflow's record when it was last known to run, if it was; saves
+  // a read.
   void send(const std::string& id, Message message, std::string_view message_id,
-            Durability durability) const;
+            Durability durability, Revision record = {}) const;
   // The first id of ID~2, ID~3, … that no workflow has.
   [[nodiscard]] std::string retry_id(const std::string& id) const;
   // Asks an engine to start the workflow again under that id; see Engine::retry(). Throws

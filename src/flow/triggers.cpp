@@ -55,7 +55,9 @@ TriggerStep schedule_step(const std::string& value, const std::vector<std::strin
                              .tell_end = options.overlap != Overlap::allow_all};
     start.tags.insert_or_assign("schedule", options.id);
     out.start = std::move(start);
-    out.row_if_refused = encode(refused(std::move(made.state), *made.start));
+    out.row_if_refused = [state = std::move(made.state), time = *made.start] {
+      return encode(refused(state, time));
+    };
   }
   return out;
 }
@@ -146,7 +148,7 @@ void Triggers::act_on(const std::shared_ptr<Turn>& turn) {
   }
   const bool same = row == nullptr ? !turn->step.row : turn->step.row == row->value;
   if (same && turn->messages.empty() && turn->step.removes.empty()) {
-    // The timer was early.
+    // The timer was early, or the turn before left it to this one.
     if (turn->step.timer) core_.add_timer(turn->writes.back().key);
     finish(turn->row, false);
     return;
@@ -209,7 +211,7 @@ TriggerStep Triggers::collect_step(const Turn& turn, const Entry* row) {
     start.tags[options.is_batch() ? "items" : "calls"] = std::to_string(made.calls);
     out.start = std::move(start);
     const CollectState later = put_off(std::move(made.before), now);
-    out.row_if_refused = encode(later);
+    out.row_if_refused = [row = encode(later)] { return row; };
     out.timer_if_refused = later.timer;
   }
   return out;
@@ -281,7 +283,7 @@ void Triggers::start(const std::shared_ptr<Turn>& turn) {
       turn->writes.clear();
       add_writes(*turn);
       turn->writes.push_back(
-          row_write(keys::trigger(turn->partition, turn->row), turn->step.row_if_refused));
+          row_write(keys::trigger(turn->partition, turn->row), turn->step.row_if_refused()));
       commit(turn);
     }
   };
@@ -328,8 +330,8 @@ void Triggers::committed(Turn& turn) {
     if (!timer || timer->key != keys::trigger_timer || timer->id != turn.row) continue;
     if (write.kind == Write::Kind::remove) {
       core_.remove_timer(write.key);
-    } else if (write.kind == Write::Kind::put) {
-      core_.add_timer(write.key);
+    } else if (write.kind == Write::Kind::put && !turn.step.again) {
+      core_.add_timer(write.key);  // Else the turn that follows at once would only move it.
     }
   }
   for (const Told& told : turn.messages) core_.message_done(told.key);

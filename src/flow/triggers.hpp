@@ -52,8 +52,8 @@ struct TriggerStep {
   std::optional<Instant> old_timer;
   std::optional<Instant> timer;
   std::optional<Start> start;
-  // Where the start is refused by a limit.
-  std::optional<std::string> row_if_refused;
+  // Where the start is refused by a limit: the row that is written instead, and its timer.
+  std::function<std::string()> row_if_refused;
   std::optional<Instant> timer_if_refused;
   std::vector<std::string> cancels;  // Workflows.
   std::vector<std::string> removes;  // Keys.

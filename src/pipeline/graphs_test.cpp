@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 #include "pipeline/simulation_test.hpp"
 #include "tenure/error.hpp"
 #include "tests/kit/message.hpp"
+#include "tests/kit/source_file.hpp"
 
 namespace tenure::pipeline {
 namespace {
@@ -21,7 +21,7 @@ namespace {
 using Graph = std::map<std::string, std::vector<std::string>>;
 
 Graph read_graph(const std::string& name) {
-  std::ifstream file{std::filesystem::path{__FILE__}.parent_path() / "graphs" / name};
+  std::ifstream file{kit::directory_of(__FILE__) / "graphs" / name};
   return nlohmann::json::parse(file).get<Graph>();
 }
 

@@ -42,13 +42,18 @@ Outcome Foreground::run(const Command& command, int end_request, const OnEnd& on
 
 void Foreground::step(int end_request, const OnEnd& on_end) {
   std::array waits{readable(signals_.descriptor()), readable(guardian_.descriptor()),
-                   readable(outcome_.was_ended ? -1 : end_request)};
+                   readable(outcome_.was_ended ? -1 : end_request),
+                   readable(outcome_.was_ended ? -1 : notice_)};
   ::poll(waits.data(), waits.size(), give_up_ ? look_ms : -1);
   // First: a command that has ended by itself in the same moment was not ended.
   if (waits[1].revents != 0) {
     if (const std::optional<Event> event = guardian_.next()) on_event(*event, on_end);
   }
   if (!over_ && waits[2].revents != 0) end(on_end);
+  if (!over_ && !outcome_.was_ended && waits[3].revents != 0) {
+    notice_ = -1;
+    guardian_.signal(notice_signal_(), stop_);
+  }
   if (waits[0].revents != 0) {
     if (const std::optional<Arrived> signal = signals_.next()) on_signal(*signal);
   }

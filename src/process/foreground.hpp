@@ -13,6 +13,7 @@
 
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "base/boot_clock.hpp"
 #include "process/guardian.hpp"
@@ -39,6 +40,13 @@ class Foreground {
   Foreground(Guardian& guardian, const Signals& signals) noexcept
       : guardian_(guardian), signals_(signals) {}
 
+  // While a command runs: when the descriptor becomes readable for the first time, sends the
+  // command the signal that the function returns.
+  void on_readable(int descriptor, std::function<int()> signal) {
+    notice_ = descriptor;
+    notice_signal_ = std::move(signal);
+  }
+
   // Starts the command, and returns when it has ended: with everything that it started, if it was
   // ended. A readable `end_request` (a descriptor) requests its end. Restores the terminal's
   // settings after a command that was killed or ended, as a shell does.
@@ -53,6 +61,8 @@ class Foreground {
 
   Guardian& guardian_;
   const Signals& signals_;
+  int notice_ = -1;  // Until it was readable.
+  std::function<int()> notice_signal_;
   bool in_our_group_ = false;
   std::int32_t stop_ = 0;  // The one that the command is in; 0: none.
   std::optional<base::BootTime> give_up_;

@@ -10,11 +10,14 @@
 
 namespace tenure {
 
+void detail::check_max_hold(std::chrono::nanoseconds time) {
+  if (time > std::chrono::nanoseconds::zero()) return;
+  throw BadRequest("max_hold must be greater than zero, but is " + std::to_string(time.count()) +
+                   " ns: for no limit, do not call it");
+}
+
 Locker Locker::max_hold(std::chrono::nanoseconds time) const {
-  if (time <= std::chrono::nanoseconds::zero()) {
-    throw BadRequest("max_hold must be greater than zero, but is " + std::to_string(time.count()) +
-                     " ns: for no limit, do not call it");
-  }
+  detail::check_max_hold(time);
   detail::Terms terms;
   terms.max_hold = time;
   return on_terms(terms);
@@ -53,6 +56,12 @@ Hold Locker::wait(const Request& request) const {
   if (!backend->request(ask(request), waiter)) waiter.wait();
   waiter.throw_unless_granted();
   return detail::HoldAccess::make(backend, waiter.grant);
+}
+
+std::optional<Hold> Locker::try_once(const Request& request) const {
+  detail::Grant grant;
+  if (!backend_->try_request(ask(request), grant)) return std::nullopt;
+  return detail::HoldAccess::make(backend_.get(), grant);
 }
 
 std::optional<Hold> Locker::wait(const Request& request, detail::TimeLeft left,

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 #include "base/fork.hpp"
 #include "tenure/detail/backend.hpp"
@@ -18,18 +19,34 @@ namespace tenure::detail {
 struct OwnerState {
   Owner owner;
   OwnerRef parent;
-  Terms terms;                             // Used by spaces over a store.
+  OwnerRef plain;  // The same owner without terms, which counts the tickets; null: this one.
+  Terms terms;
   std::atomic<std::uint32_t> tickets = 0;  // Live ones.
 
-  // Whether it has more than `own` tickets, or an ancestor has any.
+  void count(std::uint32_t change) noexcept {
+    (plain != nullptr ? plain->tickets : tickets).fetch_add(change, std::memory_order_relaxed);
+  }
+  // Whether it has more than `own` tickets, or an ancestor has any. Nobody has none.
   [[nodiscard]] bool has_more_than(std::uint32_t own) const noexcept {
-    if (tickets.load(std::memory_order_relaxed) > own) return true;
+    if (owner.anonymous()) return false;
+    const auto& live = plain != nullptr ? plain->tickets : tickets;
+    if (live.load(std::memory_order_relaxed) > own) return true;
     for (const OwnerState* up = parent.get(); up != nullptr; up = up->parent.get()) {
       if (up->tickets.load(std::memory_order_relaxed) > 0) return true;
     }
     return false;
   }
 };
+
+// `old`, and whatever `added` has.
+inline Terms merge(Terms old, const Terms& added) {
+  if (added.max_hold.count() != 0) old.max_hold = added.max_hold;
+  if (!added.label.empty()) old.label = added.label;
+  if (!added.anchor.empty()) old.anchor = added.anchor;
+  if (added.part != nullptr) old.part = added.part;
+  if (added.request_id.has_value()) old.request_id = added.request_id;
+  return old;
+}
 
 }  // namespace tenure::detail
 

@@ -235,7 +235,7 @@ class RuleReplay {
 
   void release(Actor& actor) {
     if (actor.role != Role::holding && actor.role != Role::evicted) return;
-    expect(space_->renew(actor.grant) == (actor.role == Role::holding),
+    expect(space_->renew(actor.grant, {}) == (actor.role == Role::holding),
            "renew told wrongly whether it was held");
     const bool held = space_->release(actor.grant);
     expect(held == (actor.role == Role::holding), "release told wrongly whether it was held");

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "space/local/local_space.hpp"
+#include "space/local/named_space.hpp"
 #include "space/stored/stored_space.hpp"
 #include "tenure/detail/sync_waiter.hpp"
 #include "tenure/error.hpp"
@@ -48,13 +49,16 @@ constexpr auto abandon = [](detail::Backend* backend) { backend->abandon(); };
 
 Space open(std::string_view url) {
   if (is_store(url)) return open(store(url));
-  if (url != "local:") {
+  constexpr std::string_view local_scheme = "local:";
+  if (!url.starts_with(local_scheme)) {
     throw Error(
         "'" + shown_url(url) +
         "' is not the URL of a space: use 'local:' (this process), 'sqlite:PATH' (this machine), "
         "'postgres://HOST/DATABASE' or 'etcd://HOST:PORT,…/PREFIX' (many machines)");
   }
-  return Space{std::shared_ptr<detail::Backend>{new local::LocalSpace, abandon}};
+  const std::string_view name = url.substr(local_scheme.size());
+  if (name.empty()) return Space{std::shared_ptr<detail::Backend>{new local::LocalSpace, abandon}};
+  return Space{std::shared_ptr<detail::Backend>{new local::NamedSpace{name}, abandon}};
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): as the header has it.

@@ -26,6 +26,15 @@ void Backend::throw_no_store() {
   throw BadRequest("a local space has no store for guards and writes: open a space over a store");
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): spaces over a store keep them.
+void Backend::release_with_then(const Grant& grant, TxnPart part, Released done) noexcept {
+  try {
+    done(nullptr, release_with(grant, part));
+  } catch (...) {
+    done(std::current_exception(), false);
+  }
+}
+
 void throw_outcome(const Waiter& waiter, WaitOutcome outcome) {
   switch (outcome) {
     case WaitOutcome::granted:
@@ -87,6 +96,23 @@ bool CoroutineWait::start(std::shared_ptr<CoroutineWait> self, const Ask& ask,
   return (wait.state_.fetch_or(suspended, std::memory_order_acq_rel) & ended) == 0;
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): as above.
+bool CoroutineWait::start_try(std::shared_ptr<CoroutineWait> self, const Ask& ask) {
+  CoroutineWait& wait = *self;
+  wait.self_ = self;
+  try {
+    if (!wait.backend_->try_in_background(ask, wait)) {
+      wait.self_ = nullptr;
+      if (!wait.backend_->try_request(ask, wait.grant)) wait.outcome_ = WaitOutcome::taken;
+      return false;
+    }
+  } catch (...) {
+    wait.self_ = nullptr;
+    throw;
+  }
+  return (wait.state_.fetch_or(suspended, std::memory_order_acq_rel) & ended) == 0;
+}
+
 void CoroutineWait::resume() {
   const auto before = state_.fetch_or(resumed, std::memory_order_acq_rel);
   if ((before & (resumed | destroyed)) == 0) coroutine_.resume();
@@ -94,7 +120,7 @@ void CoroutineWait::resume() {
 
 bool CoroutineWait::finish() {
   on_stop_.reset();
-  if (stopped_) return false;
+  if (stopped_ || outcome_ == WaitOutcome::taken) return false;
   throw_unless_granted(*this, outcome_);
   return true;
 }

@@ -72,6 +72,11 @@ class StoreProcesses : public ::testing::TestWithParam<StoreKind> {
   StoreUnderTest place_ = GetParam().make();
 };
 
+// How many notices the processes of a queue for one lock receive from their store while the lock is
+// handed over so many times. In the same file; its processes open the store, and this one does not.
+[[nodiscard]] std::size_t count_notices(std::size_t processes, std::size_t releases,
+                                        const std::function<std::shared_ptr<Store>()>& open);
+
 // Increments one of two counters, so that some applies conflict and some do not, and appends an
 // entry for each increment. Afterwards counted() equals counted_by(number of callers).
 void count(Store& store, std::size_t index);

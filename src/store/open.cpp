@@ -2,15 +2,15 @@
 #include <algorithm>
 #include <memory>
 #include <string>
-#include <tuple>
 
+#include "store/driver.hpp"
 #include "store/etcd/address.hpp"
 #include "store/module.hpp"
-#include "store/postgres/postgres_store.hpp"
-#include "store/postgres/url.hpp"
-#include "store/sqlite/sqlite_store.hpp"
 #include "tenure/memory_store.hpp"
 #include "tenure/store.hpp"
+
+#pragma weak tenure_driver_sqlite
+#pragma weak tenure_driver_postgres
 
 namespace tenure {
 namespace {
@@ -19,6 +19,21 @@ constexpr std::string_view known =
     "'memory:', 'sqlite:PATH', 'postgres://HOST/DATABASE' or 'etcd://HOST:PORT,…/PREFIX'";
 constexpr std::string_view memory_by_root = "memory:by-root";
 constexpr std::string_view sqlite_scheme = "sqlite:";
+
+bool is_sqlite_url(std::string_view url) noexcept { return url.starts_with(sqlite_scheme); }
+
+bool is_postgres_url(std::string_view url) noexcept {
+  return url.starts_with("postgres://") || url.starts_with("postgresql://");
+}
+
+// The driver of a component, or an error that says how to link it.
+const stores::Driver& linked(const stores::Driver* driver, const std::string& component) {
+  if (driver != nullptr) return *driver;
+  throw StoreError("this program was linked without Tenure's component '" + component +
+                   "', so it can't open '" + component + ":' URLs: link tenure::" + component +
+                   " (CMake: find_package(tenure COMPONENTS " + component + ")) or add tenure-" +
+                   component + " to its pkg-config packages");
+}
 
 std::shared_ptr<Store> open_etcd(std::string_view url) {
   // Reports an invalid URL even if the module is not installed.
@@ -53,9 +68,11 @@ std::string without_server(std::string_view url) {
 
 // A URL that can't be parsed may be a misspelt server URL, and any part of it may be the password.
 std::string shown_url(std::string_view url) {
-  if (url.starts_with(sqlite_scheme)) return std::string{url};
+  if (is_sqlite_url(url)) return std::string{url};
   try {
-    if (postgres::is_postgres_url(url)) return postgres::parse_url(url).shown;
+    if (is_postgres_url(url) && &tenure_driver_postgres != nullptr) {
+      return tenure_driver_postgres.shown(url);
+    }
   } catch (const Error&) {  // NOLINT(bugprone-empty-catch): whoever opens it is told.
   }
   const std::size_t start = url.find("://");
@@ -73,8 +90,8 @@ std::string shown_url(std::string_view url) {
 }
 
 bool is_store(std::string_view url) noexcept {
-  return url == "memory:" || url == memory_by_root || url.starts_with(sqlite_scheme) ||
-         postgres::is_postgres_url(url) || etcd::is_address(url);
+  return url == "memory:" || url == memory_by_root || is_sqlite_url(url) || is_postgres_url(url) ||
+         etcd::is_address(url);
 }
 
 std::shared_ptr<Store> store(std::string_view url) {
@@ -82,10 +99,8 @@ std::shared_ptr<Store> store(std::string_view url) {
   if (url == memory_by_root) {
     return std::make_shared<MemoryStore>(MemoryStore::Clock::real, MemoryStore::Order::by_root);
   }
-  if (url.starts_with(sqlite_scheme)) {
-    return sqlite::open_sqlite(url.substr(sqlite_scheme.size()));
-  }
-  if (postgres::is_postgres_url(url)) return postgres::open_postgres(url);
+  if (is_sqlite_url(url)) return linked(&tenure_driver_sqlite, "sqlite").open(url);
+  if (is_postgres_url(url)) return linked(&tenure_driver_postgres, "postgres").open(url);
   if (etcd::is_address(url)) return open_etcd(url);
   throw Error("'" + shown_url(url) + "' is not the URL of a store: use " + std::string{known});
 }
@@ -94,12 +109,10 @@ void repair(std::string_view url) {
   if (etcd::is_address(url)) {  // The URL may contain a password.
     throw Error("an etcd store has no epoch to renew: only 'sqlite:PATH' has one");
   }
-  if (!url.starts_with(sqlite_scheme)) {
+  if (!is_sqlite_url(url)) {
     throw Error("'" + shown_url(url) + "' has no epoch to renew: only 'sqlite:PATH' has one");
   }
-  sqlite::SqliteOptions options;
-  options.new_epoch = true;
-  std::ignore = sqlite::open_sqlite(url.substr(sqlite_scheme.size()), options);
+  linked(&tenure_driver_sqlite, "sqlite").repair(url);
 }
 
 }  // namespace tenure

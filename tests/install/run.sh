@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs a built tree into a prefix with an odd name, moves the prefix, and uses it as a stranger
-# does: runs the program, and builds a consumer with find_package and with pkg-config, each with
-# both compilers.
+# does: runs the program, and builds consumers with find_package and with pkg-config, each with both
+# compilers, of all components and of a few; all of that with the static and the shared library.
 #   run.sh BUILD_DIR
 set -euo pipefail
 build=$1
@@ -10,15 +10,20 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 unset TENURE_MODULES
 
-first="$scratch/odd prefix+1"
-prefix="$scratch/moved prefix+2"
-cmake --install "$build" --prefix "$first" >"$scratch/install.log"
-mv "$first" "$prefix"
-# Debug information names sources, so binaries are searched for the first prefix only.
-if grep -rlF -e "$first" "$prefix" || grep -rlIF -e "${here%/tests/install}" "$prefix"; then
-  echo "these files depend on where they were built or installed first"
-  exit 1
-fi
+# install_library KIND: into a prefix of its own, which is then moved; sets `prefix`.
+install_library() {
+  local first="$scratch/odd $1 prefix+1" part
+  prefix="$scratch/moved $1 prefix+2"
+  for part in tenure "$1"; do
+    cmake --install "$build" --prefix "$first" --component "$part" >"$scratch/install.log"
+  done
+  mv "$first" "$prefix"
+  # Debug information names sources, so binaries are searched for the first prefix only.
+  if grep -rlF -e "$first" "$prefix" || grep -rlIF -e "${here%/tests/install}" "$prefix"; then
+    echo "these files depend on where they were built or installed first"
+    exit 1
+  fi
+}
 
 # reaches_module PROGRAM…: opens an etcd: URL. The program must load the module out of the moved
 # prefix, not the decoy in the current directory, and show the module's own error: no server listens
@@ -39,30 +44,77 @@ reaches_module() {
   fi || { echo "$*: $said"; return 1; }
 }
 
-# works CONSUMER
+# lacks PROGRAM COMPONENT URL: the program was linked without a component, and says so.
+lacks() {
+  local said
+  said=$("$1" "$3" 2>&1) && { echo "$1 $3: no error"; return 1; }
+  [[ $said == *"component '$2'"*"tenure-$2"* ]] || { echo "$1 $3: $said"; return 1; }
+}
+
+# loads PROGRAM PATTERN: the program loads a library whose name matches.
+loads() {
+  ldd "$1" >"$scratch/ldd"
+  if grep -q "not found" "$scratch/ldd"; then cat "$scratch/ldd"; return 2; fi
+  grep -qE "$2" "$scratch/ldd"
+}
+
+# works CONSUMER CHOICE KIND
 works() {
   [[ $("$1") == book/3 ]] || { echo "$1: does not hold what it locked"; return 1; }
   reaches_module "$1"
+  if [[ $3 == shared ]]; then
+    loads "$1" libtenure_space || { echo "$1: is linked statically"; return 1; }
+  elif loads "$1" libtenure; then
+    echo "$1: is not linked statically"
+    return 1
+  fi
+  case $2 in
+    local)
+      if loads "$1" 'sqlite|libpq|git2|date-tz'; then
+        echo "$1: loads libraries that local: does not need"
+        return 1
+      fi
+      lacks "$1" sqlite "sqlite:$scratch/no.db"
+      lacks "$1" postgres postgres://host/database
+      ;;
+    sqlite)
+      "$1" "sqlite:$scratch/app.db"
+      loads "$1" sqlite3
+      if loads "$1" 'libpq|git2|date-tz'; then
+        echo "$1: loads libraries that sqlite: does not need"
+        return 1
+      fi
+      lacks "$1" postgres postgres://host/database
+      ;;
+    all) "$1" "sqlite:$scratch/app.db" && loads "$1" sqlite3 && loads "$1" libpq ;;
+  esac
 }
+
+declare -A packages=([local]=tenure-local [sqlite]="tenure-local tenure-sqlite" [all]=tenure)
+for kind in static shared; do
+  install_library "$kind"
+  PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tenure.pc)")
+  export PKG_CONFIG_PATH
+  for cxx in clang++-19 g++-12; do
+    out="$scratch/$kind-$cxx"
+    cmake -S "$here" -B "$out" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" \
+      -DCMAKE_PREFIX_PATH="$prefix" >"$scratch/configure.log" 2>&1 ||
+      { cat "$scratch/configure.log"; exit 1; }
+    cmake --build "$out" >"$scratch/build.log" || { cat "$scratch/build.log"; exit 1; }
+    # eval: pkg-config escapes spaces for a shell.
+    eval "$cxx $(pkg-config --cflags tenure-local) -c \"\$here/main.cpp\" -o \"\$out/main.o\""
+    for choice in local sqlite all; do
+      works "$out/consumer_$choice" "$choice" "$kind"
+      # shellcheck disable=SC2086  # Several words.
+      eval "$cxx \"\$out/main.o\" -o \"\$out/by_pkg_config\"" \
+        "$(pkg-config --libs ${packages[$choice]})"
+      works "$out/by_pkg_config" "$choice" "$kind"
+    done
+  done
+done
 
 "$prefix/bin/tenure" run --space "sqlite:$scratch/app.db" book -- true
 reaches_module "$prefix/bin/tenure" ls --space
 mkdir "$scratch/links"
 ln -s "$prefix/bin/tenure" "$scratch/links/tenure"
 PATH="$scratch/links:$PATH" reaches_module tenure ls --space
-
-PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tenure.pc)")
-export PKG_CONFIG_PATH
-for cxx in clang++-19 g++-12; do
-  cmake -S "$here" -B "$scratch/$cxx" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" \
-    -DCMAKE_PREFIX_PATH="$prefix" >"$scratch/configure.log" ||
-    { cat "$scratch/configure.log"; exit 1; }
-  cmake --build "$scratch/$cxx"
-  works "$scratch/$cxx/consumer"
-
-  # eval: pkg-config escapes spaces for a shell.
-  consumer="$scratch/$cxx/by_pkg_config"
-  eval "$cxx $(pkg-config --cflags tenure) \"\$here/main.cpp\" -o \"\$consumer\"" \
-    "$(pkg-config --libs tenure)"
-  works "$consumer"
-done

@@ -33,7 +33,7 @@ sockaddr_in loopback(int port) {
   return address;
 }
 
-[[noreturn]] void fail(const char* what) {
+[[noreturn]] void fail_proxy(const char* what) {
   throw std::system_error(errno, std::generic_category(), what);
 }
 
@@ -144,7 +144,7 @@ Proxy::Proxy(int server_port) : server_port_(server_port) {
   auto* const any = reinterpret_cast<sockaddr*>(&address);
   if (::bind(listener_, any, size) != 0 || ::listen(listener_, 128) != 0 ||
       ::getsockname(listener_, any, &size) != 0) {
-    fail("a proxy's port");
+    fail_proxy("a proxy's port");
   }
   port_ = ntohs(address.sin_port);
   thread_ = std::thread{[this] { serve(); }};

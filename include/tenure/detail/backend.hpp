@@ -8,16 +8,20 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
 
+#include "tenure/detail/flights.hpp"
+#include "tenure/detail/time_limits.hpp"
 #include "tenure/store.hpp"
 #include "tenure/ticket.hpp"
 #include "tenure/ticket_info.hpp"
@@ -35,6 +39,8 @@ enum class WaitOutcome : std::uint8_t { granted, taken, closed, evicted, lost, f
 // What the thread that makes a request does until it is granted. Only the first may be kept waiting
 // by a server that does not answer: for the others, request() returns before it has asked one.
 enum class Caller : std::uint8_t { waits, waits_with_limit, goes_on };
+
+class Backend;
 
 // Lives in the caller's frame, stack or operation. done() runs on whichever thread granted, with no
 // lock of the backend held; the waiter may be gone as soon as it has been called.
@@ -55,6 +61,7 @@ struct Waiter {
   // comes too late need not look at a ticket that may be gone.
   std::atomic<bool> decided = false;
   Waiter* next = nullptr;
+  Backend* front = nullptr;  // That the request came through, if it is not the one that has it.
   [[nodiscard]] bool decide() noexcept {
     return !decided.exchange(true, std::memory_order_acq_rel);
   }
@@ -79,6 +86,23 @@ struct Terms {
   std::shared_ptr<const TxnPart> part;      // For the transaction of the append; null: none.
 };
 
+// Throws BadRequest for one that is not greater than zero.
+void check_max_hold(std::chrono::nanoseconds time);
+
+// Tickets of a space, for whoever follows them. `changed` is called at least once after a look(),
+// when the tickets may be others; it must neither block nor destroy this. When the destructor has
+// returned, it is not running any more.
+//
+// Thread safety: one thread at a time.
+class TicketWatch {
+ public:
+  TicketWatch() = default;
+  TicketWatch(const TicketWatch&) = delete;
+  TicketWatch& operator=(const TicketWatch&) = delete;
+  virtual ~TicketWatch() = default;
+  [[nodiscard]] virtual std::vector<TicketInfo> look() = 0;
+};
+
 class Backend {
  public:
   Backend() = default;
@@ -96,6 +120,9 @@ class Backend {
   // The same where the answer may be long in coming: the waiter is told. False: here a try never
   // waits for a server, and nothing was begun.
   virtual bool try_in_background(const Ask& /*ask*/, Waiter& /*waiter*/) { return false; }
+  // Whether try_request() would be granted now. Takes nothing, and nobody sees it. Throws as that
+  // does.
+  [[nodiscard]] virtual bool available(const Ask& ask) = 0;
   // Takes the waiter's request out; the caller has decided its end (see cancel() below).
   virtual void withdraw(Waiter& waiter) noexcept = 0;
   // False: it was not held any more (evicted). Either way the grant is used up. Throws StoreError
@@ -110,19 +137,31 @@ class Backend {
   // Of spaces over a store: the same in one transaction with the caller's part. Both throw
   // GuardFailed, and then change nothing. After any exception the grant is as before.
   virtual bool release_with(const Grant& /*grant*/, const TxnPart& /*part*/) { throw_no_store(); }
+  // Without waiting: tells how release_with() would have ended, as release_then() does.
+  virtual void release_with_then(const Grant& grant, TxnPart part, Released done) noexcept;
   virtual void downgrade_with(Grant& /*grant*/, std::span<const Claim> /*claims*/,
                               const TxnPart& /*part*/) {
     throw_no_store();
   }
+  [[nodiscard]] virtual std::vector<Claim> claims(const Grant& grant) = 0;
   [[nodiscard]] virtual std::stop_token lost(const Grant& grant) = 0;
+  [[nodiscard]] virtual std::stop_token asked_to_leave(const Grant& grant) = 0;
+  // Of the session; in a local space, which has none, a token that never stops.
+  [[nodiscard]] virtual std::stop_token session_lost() { return {}; }
   [[nodiscard]] virtual std::vector<TicketInfo> inspect(const Path& path) = 0;
+  // The tickets, as they come and go; `changed` is called on any thread (see TicketWatch).
+  [[nodiscard]] virtual std::unique_ptr<TicketWatch> watch(const Path& path,
+                                                           std::function<void()> changed) = 0;
   virtual bool evict(Token token, bool at_once) = 0;
+  // All tickets with a claim on the path or below it, in one step; returns how many.
+  virtual std::size_t evict_below(const Path& path, bool at_once) = 0;
+  virtual bool ask_to_leave(Token token) = 0;
   [[nodiscard]] virtual OwnerRef owner(const Owner& owner) = 0;
   // The same owner on other terms. Throws BadRequest where the space has no such thing.
   [[nodiscard]] virtual OwnerRef on_terms(const OwnerRef& owner, const Terms& terms) = 0;
 
-  // False: it is lost, and stays so.
-  virtual bool renew(Grant& grant) = 0;
+  // False: it is lost, and stays so. `max_hold`: another one from now on; zero: the same as before.
+  virtual bool renew(Grant& grant, std::chrono::nanoseconds max_hold) = 0;
   // Of spaces over a store: waits, as request() does, for a ticket that is there already, among
   // those with a claim on `path` or below it, and that hangs on a key. Null: there is no such
   // ticket. Cancelling the wait leaves the ticket.
@@ -132,8 +171,7 @@ class Backend {
   }
   // Uses the grant up, and leaves the ticket to whoever attaches to it next.
   virtual void detach(const Grant& /*grant*/) { throw_not_anchored(); }
-  // Of spaces over a store; the others have no deadlines and nothing to guard.
-  [[nodiscard]] virtual std::optional<Instant> deadline(const Grant& /*grant*/) { return {}; }
+  [[nodiscard]] virtual std::optional<Instant> deadline(const Grant& grant) = 0;
   [[nodiscard]] virtual std::vector<Guard> guard(const Grant& grant) = 0;
   [[nodiscard]] virtual int descriptor() const noexcept { return -1; }
   // Ends all waits with WaitOutcome::closed; further requests throw Closed. Ends what the backend
@@ -142,12 +180,26 @@ class Backend {
   // Nobody will ask any more; what is held stays valid, and the last release deletes the backend.
   virtual void abandon() noexcept = 0;
 
+  // To a waiter's `front`: its request has ended, neither granted nor withdrawn by the caller.
+  virtual void wait_ended() noexcept {}
+  // For Space::once(). A backend that stands for another one returns that one's.
+  [[nodiscard]] virtual Flights& flights() noexcept { return flights_; }
+  // Stopped when the Space is closed, before close().
+  [[nodiscard]] std::stop_source& closing() noexcept { return closing_; }
+  // For waits of coroutines, which have no thread that could count the time down.
+  [[nodiscard]] std::shared_ptr<TimeLimits> time_limits();
+
  protected:
   virtual ~Backend() = default;
 
  private:
   [[noreturn]] static void throw_not_anchored();
   [[noreturn]] static void throw_no_store();
+
+  Flights flights_;
+  std::stop_source closing_;
+  std::mutex limits_mutex_;
+  std::shared_ptr<TimeLimits> limits_;  // Guarded by limits_mutex_.
 };
 
 // True: the waiter is out, and done() will not be called. False: done() was, or is being, called,

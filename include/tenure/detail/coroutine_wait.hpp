@@ -32,9 +32,12 @@ class CoroutineWait : public Waiter {
   // True: the coroutine waits, and may be resumed and gone already. False: it goes on at once.
   // Throws as Backend::request does; then nobody knows this object any more.
   static bool start(std::shared_ptr<CoroutineWait> self, const Ask& ask, std::stop_token stop);
+  // The same for a request that is not queued: where the lock is taken, finish() returns false.
+  static bool start_try(std::shared_ptr<CoroutineWait> self, const Ask& ask);
   // Once, on whichever thread the coroutine is to go on.
   void resume();
-  // The coroutine has gone on: where its wait was stopped, false. Throws how it ended otherwise.
+  // The coroutine has gone on: where its wait was stopped or only a try, false. Throws how it ended
+  // otherwise.
   [[nodiscard]] bool finish();
   // The coroutine is being destroyed while it waits.
   void destroy() noexcept;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/parse_claim.hpp"
+#include "tenure/claim.hpp"
 
 namespace tenure::pipeline {
 namespace {
@@ -50,7 +50,7 @@ Check read_check(const Table& table, bool repeats) {
 std::vector<Claim> read_locks(const Table& table, const std::vector<Text>& texts) {
   std::vector<Claim> claims;
   for (const Text& one : texts) {
-    auto claim = parse_claim(one.text);
+    auto claim = Claim::parse(one.text);
     if (!claim) table.scope().fail(one.position, "`locks`: " + claim.error());
     if (std::ranges::find(claims, claim->path, &Claim::path) != claims.end()) {
       table.scope().fail(one.position, "`locks` has the path " + in_quotes(claim->path.text()) +

@@ -61,6 +61,9 @@ std::vector<TicketInfo> LocalSpace::inspect(const Path& path) {
       TicketInfo& info = infos.emplace_back();
       const std::chrono::nanoseconds since{entry->since.load(std::memory_order_relaxed)};
       if (since.count() != 0) info.since = Instant{since};
+      if (entry->timed) info.deadline = deadlines_.at(entry->number);
+      if (entry->owner != nullptr) info.label = entry->owner->terms.label;
+      info.asked_to_leave = entry->signals != nullptr && entry->signals->is_asked;
     }
   }
   std::vector<QueuePosition> positions = queue_positions(all.tickets);

@@ -1,4 +1,4 @@
-// How tickets leave a local space: released, cancelled, evicted, closed, or downgraded.
+// How tickets leave a local space: released, cancelled or downgraded.
 #include <algorithm>
 #include <memory>
 #include <mutex>
@@ -15,18 +15,12 @@ namespace {
 
 constexpr const char* nothing_to_downgrade = "cannot downgrade: the hold was evicted";
 
-std::stop_token stopped() {
-  const std::stop_source source;
-  source.request_stop();
-  return source.get_token();
-}
-
 }  // namespace
 
 // A Hold has released its ticket.
 inline void LocalSpace::count_out(Shard& shard, Aftermath& after) noexcept {
   --shard.tickets;
-  after.leaving = shard.abandoned;
+  after.ends |= static_cast<std::uint8_t>(shard.abandoned);
 }
 
 LocalSpace::Stay::Stay(LocalSpace& space) noexcept : space_(space) {
@@ -49,19 +43,30 @@ bool LocalSpace::release(const detail::Grant& grant) noexcept {
   Node* const node = thin_node(grant);
   if (node == nullptr) return release_ticket(*static_cast<Entry*>(grant.ticket));
   Shard& shard = table_[node->shard];
+  {
+    const ShardGuard guard{shard.lock};
+    if (node->thin == grant.token.value && !shard.abandoned) [[likely]] {
+      shard.give_thin(*node);  // The fast case. Nobody waits for a thin hold.
+      return true;
+    }
+  }
+  return release_slowly(*node, grant.token.value);
+}
+
+bool LocalSpace::release_slowly(Node& node, std::uint64_t number) noexcept {
+  Shard& shard = table_[node.shard];
   Aftermath after;
   bool held = true;
   {
     const ShardGuard guard{shard.lock};
-    if (node->thin.number == grant.token.value) [[likely]] {
-      count_out(shard, after);  // The fast case. Nobody waits for a thin hold.
-      shard.give_thin(*node);
+    if (node.thin == number) {
+      after.ends |= static_cast<std::uint8_t>(shard.abandoned);
+      shard.give_thin(node);
     } else {
-      held = release_thickened(shard, *node, grant.token.value, after);
+      held = release_thickened(shard, node, number, after);
     }
   }
-  if (!after.empty()) [[unlikely]]
-    finish(after);
+  if (!after.empty()) finish(after);
   return held;
 }
 
@@ -77,6 +82,7 @@ bool LocalSpace::release_thickened(Shard& shard, Node& node, std::uint64_t numbe
     release_lost(*ticket, after);
     return false;
   }
+  tell_later(node.shard, after);
   remove(*ticket, set_of(ticket->shard), after);
   return true;
 }
@@ -87,6 +93,7 @@ bool LocalSpace::release_ticket(Entry& ticket) noexcept {
   table_.lock(set);
   const bool held = ticket.state.load(std::memory_order_relaxed) == State::granted;
   if (held) {
+    tell_later(ticket.shard, after);
     remove(ticket, set, after);
   } else {
     release_lost(ticket, after);
@@ -123,6 +130,7 @@ void LocalSpace::withdraw(Entry& ticket) noexcept {
   Aftermath after;
   const ShardSet held = ticket.shards;
   table_.lock(held);
+  tell_later(ticket.shard, after);
   remove(ticket, held, after);
   table_.unlock(held);
   if (!after.empty()) finish(after);
@@ -131,7 +139,11 @@ void LocalSpace::withdraw(Entry& ticket) noexcept {
 // Removes all claims before any waiter is judged: a ticket leaves as a whole.
 void LocalSpace::take_out_all(Entry& ticket, ShardSet held, Aftermath& after) noexcept {
   DueList due;
-  for (Entry* e = &ticket; e != nullptr; e = e->next_claim) table_.take_out(*e, due);
+  if (ticket.bundle) {
+    table_.take_out_bundle(ticket, due);
+  } else {
+    for (Entry* e = &ticket; e != nullptr; e = e->next_claim) table_.take_out(*e, due);
+  }
   table_.advance(due, held, after.turns);
 }
 
@@ -144,7 +156,8 @@ void LocalSpace::free_rest(Entry& ticket) noexcept {
 
 void LocalSpace::free_first(Entry& ticket, Aftermath& after) noexcept {
   Shard& shard = table_[ticket.shard];
-  if (ticket.owner != nullptr) ticket.owner->tickets.fetch_sub(1, std::memory_order_relaxed);
+  if (ticket.owner != nullptr) ticket.owner->count(-1U);
+  if (ticket.timed) deadlines_.cancel(ticket.number);
   count_out(shard, after);
   if (ticket.was_thin) shard.no_longer_used(*ticket.node);
   shard.free_entry(ticket);
@@ -156,8 +169,9 @@ void LocalSpace::remove(Entry& ticket, ShardSet held, Aftermath& after) noexcept
   free_first(ticket, after);
 }
 
+// NOLINTNEXTLINE(misc-no-recursion): tell_followers() calls it with nobody to tell.
 void LocalSpace::finish(Aftermath& after) noexcept {
-  if (after.leaving) {  // Nobody waits in an abandoned space.
+  if (after.leaving()) {  // Nobody waits in an abandoned space.
     if (remaining_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
     return;
   }
@@ -165,9 +179,13 @@ void LocalSpace::finish(Aftermath& after) noexcept {
   // From here on the space may be destroyed: a waiter that is notified may be its last user.
   const detail::ResumeScope scope;
   while (!after.turns.granted.empty()) {
-    const Entry& ticket = after.turns.granted.pop();
+    Entry& ticket = after.turns.granted.pop();
+    if (ticket.owner != nullptr && ticket.owner->terms.max_hold.count() != 0) {
+      start_deadline(ticket);
+    }
     ticket.waiter->done(*ticket.waiter, detail::WaitOutcome::granted);
   }
+  if (after.observed() != 0) tell_followers(after.observed());
 }
 
 // ---- Less than before ----
@@ -191,11 +209,13 @@ void LocalSpace::downgrade(detail::Grant& grant, std::span<const Claim> claims) 
   {
     const LockTable::Unlock guard{table_, held};
     table_.thicken(held);
+    if (old.bundle) LockTable::unbundle(old);
     if (old.state.load(std::memory_order_relaxed) != State::granted) {
       throw Evicted(nothing_to_downgrade);
     }
     if (const auto fault = find_downgrade_fault(claims_of(old), claims)) throw BadRequest(*fault);
     refuse_limit_clash(claims, old.owner, &old);
+    tell_later(old.shard, after);
     grant.ticket = &replace(old, claims, held, after);
   }
   if (!after.empty()) finish(after);
@@ -234,7 +254,8 @@ Entry& LocalSpace::replace(Entry& old, std::span<const Claim> claims, ShardSet h
     first.state.store(State::granted, std::memory_order_relaxed);
     first.since.store(old.since.load(std::memory_order_relaxed), std::memory_order_relaxed);
     first.owner = std::move(old.owner);
-    first.lost = std::move(old.lost);
+    first.signals = std::move(old.signals);
+    first.timed = std::exchange(old.timed, false);
     first.shards = 0;
     --table_[old.shard].tickets;
     ++table_[first.shard].tickets;
@@ -251,127 +272,18 @@ Entry& LocalSpace::replace(Entry& old, std::span<const Claim> claims, ShardSet h
   return first;
 }
 
-// ---- By others ----
-
-std::stop_token LocalSpace::lost(const detail::Grant& grant) {
-  check_process();
-  Node* const node = thin_node(grant);
-  auto* ticket = node == nullptr ? static_cast<Entry*>(grant.ticket) : nullptr;
-  Shard& shard = table_[node == nullptr ? ticket->shard : node->shard];
-  const ShardGuard guard{shard.lock};
-  if (node != nullptr) {
-    shard.thicken();
-    ticket = Shard::thickened(*node, grant.token.value);
-  }
-  if (ticket == nullptr || ticket->state.load(std::memory_order_relaxed) != State::granted) {
-    return stopped();
-  }
-  if (ticket->lost == nullptr) ticket->lost = std::make_unique<std::stop_source>();
-  return ticket->lost->get_token();
-}
-
-// There is no lease to renew; returns whether the hold is still held.
-bool LocalSpace::renew(detail::Grant& grant) {
-  check_process();
-  Node* const node = thin_node(grant);
-  const auto* ticket = node == nullptr ? static_cast<const Entry*>(grant.ticket) : nullptr;
-  const ShardGuard guard{table_[node == nullptr ? ticket->shard : node->shard].lock};
-  if (node != nullptr) {
-    if (node->thin.number == grant.token.value) return true;
-    ticket = Shard::thickened(*node, grant.token.value);
-  }
-  return ticket != nullptr && ticket->state.load(std::memory_order_relaxed) == State::granted;
-}
-
-detail::OwnerRef LocalSpace::on_terms(const detail::OwnerRef& /*owner*/,
-                                      const detail::Terms& /*terms*/) {
-  throw BadRequest(
-      "'local:' supports neither max_hold, labels, anchors nor transactions: use 'sqlite:PATH' or "
-      "a "
-      "server");
-}
-
-std::vector<Guard> LocalSpace::guard(const detail::Grant& /*grant*/) {
-  throw BadRequest("'local:' has no store, so guard() is not supported: use token() instead");
-}
-
-bool LocalSpace::evict(Token token, bool /*at_once*/) {
-  check_process();
-  Entry* ticket = nullptr;
-  std::optional<std::stop_source> told;
-  bool waits = false;
-  {
-    table_.lock(all_shards);
-    const LockTable::Unlock guard{table_, all_shards};
-    table_.thicken(all_shards);
-    ticket = find_ticket(token);
-    if (ticket == nullptr) return false;
-    const State state = ticket->state.load(std::memory_order_relaxed);
-    waits = state == State::waiting;
-    if (waits ? !ticket->waiter->decide() : state != State::granted) return false;
-    if (!waits) {
-      ticket->state.store(State::evicting, std::memory_order_relaxed);
-      if (ticket->lost != nullptr) told = *ticket->lost;
-    }
-  }
-  if (waits) {
-    const detail::ResumeScope scope;  // The holder is notified before the next tickets are granted.
-    detail::Waiter& waiter = *ticket->waiter;
-    withdraw(*ticket);
-    waiter.done(waiter, detail::WaitOutcome::evicted);
-    return true;
-  }
-  if (told.has_value()) told->request_stop();  // lost() fires before the next grant.
-  Aftermath after;
-  const ShardSet held = ticket->shards;
-  table_.lock(held);
-  take_out_all(*ticket, held, after);
-  free_rest(*ticket);
-  if (ticket->state.load(std::memory_order_relaxed) == State::orphaned) {
-    free_first(*ticket, after);
-  } else if (ticket->was_thin) {
-    table_[ticket->shard].free_entry(*ticket);  // Its Hold knows only the node.
-  } else {
-    ticket->state.store(State::evicted, std::memory_order_relaxed);
-  }
-  table_.unlock(held);
-  if (!after.empty()) finish(after);
-  return true;
-}
-
-void LocalSpace::close() noexcept {
-  if (forked()) return;
-  detail::Waiter* waiting = nullptr;
-  detail::Waiter** last = &waiting;
-  table_.lock(all_shards);
-  for (std::size_t i = 0; i < shard_count; ++i) table_[i].closed = true;
-  table_.for_each_ticket([&](Entry& ticket) {
-    if (ticket.state.load(std::memory_order_relaxed) != State::waiting) return;
-    if (!ticket.waiter->decide()) return;
-    *last = ticket.waiter;
-    last = &ticket.waiter->next;
-  });
-  table_.unlock(all_shards);
-  const detail::ResumeScope scope;
-  while (waiting != nullptr) {
-    detail::Waiter& waiter = *std::exchange(waiting, waiting->next);
-    withdraw(*static_cast<Entry*>(waiter.grant.ticket));
-    waiter.done(waiter, detail::WaitOutcome::closed);
-  }
-}
-
 void LocalSpace::abandon() noexcept {
   if (forked()) return;
   std::size_t tickets = 1;  // This call counts as well.
   table_.lock(all_shards);
   for (std::size_t i = 0; i < shard_count; ++i) {
-    tickets += table_[i].tickets;
+    tickets += table_[i].tickets + table_[i].thin_holds();
     table_[i].abandoned = true;
   }
   remaining_.store(tickets, std::memory_order_release);
   table_.unlock(all_shards);
   Aftermath after;
-  after.leaving = true;
+  after.ends = 1;
   finish(after);
 }
 

@@ -22,12 +22,9 @@ bool full(const Line* line) noexcept {
   return line != nullptr && line->limit != 0 && line->inside >= line->limit;
 }
 
-// The group of a claim that may be held thin: a predefined group without a limit. Null: it may not.
-Group* thin_group(const Claim& claim, const detail::OwnerRef& owner) noexcept {
-  if (claim.mode.kind() == Mode::Kind::named || claim.mode.limit() != 0 || owner != nullptr) {
-    return nullptr;
-  }
-  return claim.mode.is_exclusive() ? &exclusive_group : &shared_group;
+// Whether a claim may be held thin: it is of a predefined group, and has no limit.
+bool may_be_thin(const Claim& claim) noexcept {
+  return claim.mode.kind() != Mode::Kind::named && claim.mode.limit() == 0 && !claim.path.is_root();
 }
 
 std::string owner_text(const detail::OwnerRef& owner) {
@@ -50,25 +47,41 @@ inline void LocalSpace::begin(Entry& ticket, const detail::OwnerRef& owner, Stat
   ++table_[ticket.shard].tickets;
   if (owner != nullptr) {
     ticket.owner = owner;
-    owner->tickets.fetch_add(1, std::memory_order_relaxed);
+    owner->count(1);
   }
 }
 
-// The fast case: one claim without a limit, of a predefined group, on a path that was used
-// recently. Otherwise returns nothing and changes nothing.
+// The fast case: one claim without a limit, of a predefined group. Otherwise returns nothing and
+// changes nothing.
 detail::Grant LocalSpace::request_free(const Claim& claim, const detail::OwnerRef& owner) {
-  Group* const group = thin_group(claim, owner);
-  if (group == nullptr || claim.path.is_root() || forked()) return {};
+  if (owner != nullptr || !may_be_thin(claim) || forked()) return {};
   Shard& shard = table_[shard_of(claim.path.route())];
   const ShardGuard guard{shard.lock};
-  Node* const node = shard.find(claim.path);
-  if (node == nullptr || shard.closed || !table_.alone(*node)) return {};
-  const std::uint64_t number = shard.take_thin(*node, *group);
-  return number != 0 ? thin_grant(*node, number) : detail::Grant{};
+  if (shard.no_thin) return {};
+  Node* node = shard.find_below_root(claim.path);
+  if (node == nullptr) [[unlikely]]
+    node = &shard.make_path(claim.path);
+  if (!table_.alone(*node) || !Shard::is_free(*node)) return {};
+  const std::uint64_t number = number_of(++shard.counter, node->shard);
+  shard.take_thin(*node, !claim.mode.is_exclusive(), number);
+  return thin_grant(*node, number);
 }
 
 bool LocalSpace::request(const detail::Ask& ask, detail::Waiter& waiter) {
   check_process();
+  return followed_.load(std::memory_order_relaxed) ? request_followed(ask, waiter)
+                                                   : request_unfollowed(ask, waiter);
+}
+
+// Whoever follows the tickets keeps the space alive, and this call keeps whoever follows them.
+bool LocalSpace::request_followed(const detail::Ask& ask, detail::Waiter& waiter) {
+  const Followers all = followers();
+  const bool granted = request_unfollowed(ask, waiter);
+  tell(all);
+  return granted;
+}
+
+bool LocalSpace::request_unfollowed(const detail::Ask& ask, detail::Waiter& waiter) {
   if (ask.owner != nullptr) return request_owned(ask, waiter);
   detail::Grant grant;
   return request_any(ask, waiter, grant);
@@ -89,6 +102,9 @@ bool LocalSpace::request_owned(const detail::Ask& ask, detail::Waiter& waiter) {
   const Stay stay{*this};
   detail::Grant grant;
   const bool granted = request_any(ask, waiter, grant);
+  if (granted && owner->terms.max_hold.count() != 0) {
+    start_deadline(*static_cast<Entry*>(grant.ticket));
+  }
   if (granted || !owner->has_more_than(1)) return granted;
   try {
     refuse_deadlock(grant.token.value);
@@ -101,7 +117,38 @@ bool LocalSpace::request_owned(const detail::Ask& ask, detail::Waiter& waiter) {
 bool LocalSpace::try_request(const detail::Ask& ask, detail::Grant& grant) {
   check_process();
   const Fast fast = ask.claims.size() == 1 ? request_one(ask, nullptr, grant) : Fast::impossible;
-  return fast == Fast::impossible ? request_all(ask, nullptr, grant) : fast == Fast::granted;
+  const bool granted =
+      fast == Fast::impossible ? request_all(ask, nullptr, grant) : fast == Fast::granted;
+  if (granted && ask.owner != nullptr && ask.owner->terms.max_hold.count() != 0) {
+    start_deadline(*static_cast<Entry*>(grant.ticket));
+  }
+  if (granted && followed_.load(std::memory_order_relaxed)) tell(followers());
+  return granted;
+}
+
+// Judges a ticket that nobody sees, since all locks of its claims are held meanwhile.
+bool LocalSpace::available(const detail::Ask& ask) {
+  check_process();
+  if (const auto fault = find_fault(ask.claims)) throw BadRequest(*fault);
+  const ShardSet held = table_.lock_for(ask.claims, LockTable::own_shards(ask.claims));
+  const LockTable::Unlock guard{table_, held};
+  const std::uint8_t shard = shard_of(ask.claims[0].path.route());
+  if (table_[shard].closed) throw Closed("this space is closed: open it again");
+  table_.thicken(held);
+  refuse_limit_clash(ask.claims, ask.owner);
+  Entry& ticket = table_.append(ask.claims, number_of(table_.next_counter(held), shard));
+  table_.raise_counters(held, ticket);
+  begin(ticket, nullptr, State::waiting);
+  const bool blocked = table_.queue_if_blocked(ticket);
+  if (blocked) LockTable::dequeue(ticket);
+  Aftermath none;
+  remove(ticket, held, none);
+  return !blocked;
+}
+
+void LocalSpace::start_deadline(Entry& ticket) {
+  ticket.timed = true;
+  deadlines_.start(ticket.number, ticket.owner->terms.max_hold);
 }
 
 LocalSpace::Fast LocalSpace::request_one(const detail::Ask& ask, detail::Waiter* waiter,
@@ -113,11 +160,11 @@ LocalSpace::Fast LocalSpace::request_one(const detail::Ask& ask, detail::Waiter*
   if (shard.closed) throw Closed("this space is closed: open it again");
   Node& node = shard.node(claim.path);
   if (!table_.alone(node)) return Fast::impossible;
-  if (Group* const known = thin_group(claim, ask.owner)) {
-    if (const std::uint64_t number = shard.take_thin(node, *known)) {
-      grant = thin_grant(node, number);
-      return Fast::granted;
-    }
+  if (!shard.observed && ask.owner == nullptr && may_be_thin(claim) && Shard::is_free(node)) {
+    const std::uint64_t number = number_of(++shard.counter, node.shard);
+    shard.take_thin(node, !claim.mode.is_exclusive(), number);
+    grant = thin_grant(node, number);
+    return Fast::granted;
   }
   shard.thicken();
 
@@ -148,7 +195,28 @@ LocalSpace::Fast LocalSpace::request_one(const detail::Ask& ask, detail::Waiter*
   return Fast::blocked;
 }
 
+// Several claims that nothing is in the way of.
+bool LocalSpace::request_bundle(const detail::Ask& ask, detail::Grant& grant) {
+  if (ask.owner != nullptr || ask.claims.size() < 2 || ask.claims.size() > max_claims) return false;
+  ShardSet set = 0;
+  for (const Claim& claim : ask.claims) {
+    if (!may_be_thin(claim)) return false;
+    set |= set_of(shard_of(claim.path.route()));
+  }
+  table_.lock(set);
+  const LockTable::Unlock guard{table_, set};
+  const std::uint8_t shard = shard_of(ask.claims[0].path.route());
+  if (table_[shard].no_thin) return false;
+  Entry* const ticket = table_.append_thin(ask.claims, number_of(table_.next_counter(set), shard));
+  if (ticket == nullptr) return false;
+  table_.raise_counters(set, *ticket);
+  begin(*ticket, ask.owner, State::granted);
+  grant = {.ticket = ticket, .token = Token{ticket->number}};
+  return true;
+}
+
 bool LocalSpace::request_all(const detail::Ask& ask, detail::Waiter* waiter, detail::Grant& grant) {
+  if (request_bundle(ask, grant)) return true;
   if (const auto fault = find_fault(ask.claims)) throw BadRequest(*fault);
   const ShardSet held = table_.lock_for(ask.claims, LockTable::own_shards(ask.claims));
   const LockTable::Unlock guard{table_, held};

@@ -1,8 +1,9 @@
 // local_space.hpp: the space of one process: a lock table in 32 shards.
 //
 // A request for one path locks one shard, if nothing above depth 2 around the path is claimed: it
-// appends the ticket, looks back and is done. Every other request locks all shards that its claims
-// touch, in ascending order, and judges at once (lock_table.hpp).
+// appends the ticket, looks back and is done. A request for several paths that are all free locks
+// the shard of each. Every other request locks all shards that its claims touch, in ascending
+// order, and judges at once (lock_table.hpp).
 //
 // Invariants
 //   1. A ticket is judged only with all shards locked that its claims touch.
@@ -21,11 +22,20 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <span>
+#include <stop_token>
 #include <vector>
 
+#include "base/annotations.hpp"
 #include "base/fork.hpp"
+#include "base/mutex.hpp"
+#include "space/local/deadlines.hpp"
 #include "space/local/lock_table.hpp"
 #include "space/local/records.hpp"
 #include "space/local/shard.hpp"
@@ -43,6 +53,7 @@ class LocalSpace final : public detail::Backend {
   detail::Grant request_free(const Claim& claim, const detail::OwnerRef& owner) override;
   bool request(const detail::Ask& ask, detail::Waiter& waiter) override;
   bool try_request(const detail::Ask& ask, detail::Grant& grant) override;
+  [[nodiscard]] bool available(const detail::Ask& ask) override;
   void withdraw(detail::Waiter& waiter) noexcept override {
     if (!forked()) withdraw(*static_cast<Entry*>(waiter.grant.ticket));
   }
@@ -52,10 +63,17 @@ class LocalSpace final : public detail::Backend {
     done(nullptr, LocalSpace::release(grant));
   }
   void downgrade(detail::Grant& grant, std::span<const Claim> claims) override;
-  bool renew(detail::Grant& grant) override;
+  bool renew(detail::Grant& grant, std::chrono::nanoseconds max_hold) override;
+  [[nodiscard]] std::optional<Instant> deadline(const detail::Grant& grant) override;
+  [[nodiscard]] std::vector<Claim> claims(const detail::Grant& grant) override;
   [[nodiscard]] std::stop_token lost(const detail::Grant& grant) override;
+  [[nodiscard]] std::stop_token asked_to_leave(const detail::Grant& grant) override;
   [[nodiscard]] std::vector<TicketInfo> inspect(const Path& path) override;
+  [[nodiscard]] std::unique_ptr<detail::TicketWatch> watch(const Path& path,
+                                                           std::function<void()> changed) override;
   bool evict(Token token, bool at_once) override;
+  std::size_t evict_below(const Path& path, bool at_once) override;
+  bool ask_to_leave(Token token) override;
   [[nodiscard]] detail::OwnerRef owner(const Owner& owner) override {
     check_process();
     return owners_.get(owner);
@@ -65,6 +83,8 @@ class LocalSpace final : public detail::Backend {
   [[nodiscard]] std::vector<Guard> guard(const detail::Grant& grant) override;
   void close() noexcept override;
   void abandon() noexcept override;
+  // Ends the waits that came through `front` (named_space.hpp), which lets no more through.
+  void close_waits_of(const detail::Backend* front) noexcept;
 
  private:
   ~LocalSpace() override = default;
@@ -79,8 +99,13 @@ class LocalSpace final : public detail::Backend {
   // Work that a call finishes after it has unlocked.
   struct Aftermath {
     LockTable::Turns turns;
-    bool leaving = false;  // The space was abandoned; the last call that leaves it deletes it.
-    [[nodiscard]] bool empty() const noexcept { return turns.empty() && !leaving; }
+    // Bit 0: the space was abandoned; the last call that leaves it deletes it. The rest, if not 0:
+    // those who follow the tickets must hear of it, and until they have, the call counts as a
+    // ticket of this shard, plus 1. In one byte: a release of a free lock tests it.
+    std::uint8_t ends = 0;
+    [[nodiscard]] bool leaving() const noexcept { return (ends & 1U) != 0; }
+    [[nodiscard]] std::uint8_t observed() const noexcept { return ends >> 1U; }
+    [[nodiscard]] bool empty() const noexcept { return turns.empty() && ends == 0; }
   };
   struct Snapshot {
     std::vector<Ticket> tickets;
@@ -111,9 +136,21 @@ class LocalSpace final : public detail::Backend {
     LocalSpace& space_;
   };
 
+  // One that follows the tickets, shared with the space.
+  struct Follower {
+    base::Mutex mutex;  // While `changed` is called; no other is locked then.
+    std::function<void()> changed TENURE_GUARDED_BY(mutex);
+    void call();
+  };
+  class Following;
+  using Followers = std::vector<std::shared_ptr<Follower>>;
+  [[nodiscard]] Followers followers();
+  static void tell(const Followers& followers);
+
   // Requests: one claim under one lock, any claims under all of theirs.
   Fast request_one(const detail::Ask& ask, detail::Waiter* waiter,
                    detail::Grant& grant) TENURE_LOCKS_A_SET;
+  bool request_bundle(const detail::Ask& ask, detail::Grant& grant);
   bool request_all(const detail::Ask& ask, detail::Waiter* waiter, detail::Grant& grant);
   void begin(Entry& ticket, const detail::OwnerRef& owner, State state) noexcept;
   // `own`: the ticket that a downgrade changes. What it gives back does not count.
@@ -121,10 +158,16 @@ class LocalSpace final : public detail::Backend {
                           const Entry* own = nullptr);
   void refuse_deadlock(std::uint64_t number);
   bool request_owned(const detail::Ask& ask, detail::Waiter& waiter);
+  bool request_followed(const detail::Ask& ask, detail::Waiter& waiter);
+  bool request_unfollowed(const detail::Ask& ask, detail::Waiter& waiter);
+  void start_deadline(Entry& ticket);
   bool request_any(const detail::Ask& ask, detail::Waiter& waiter, detail::Grant& grant);
 
   // Leaving.
   static void count_out(Shard& shard, Aftermath& after) noexcept;
+  void tell_later(std::uint8_t shard, Aftermath& after) noexcept;
+  void tell_followers(std::uint8_t shard) noexcept;
+  bool release_slowly(Node& node, std::uint64_t number) noexcept;
   bool release_thickened(Shard& shard, Node& node, std::uint64_t number, Aftermath& after) noexcept;
   bool release_ticket(Entry& ticket) noexcept;
   void release_lost(Entry& ticket, Aftermath& after) noexcept;
@@ -134,6 +177,22 @@ class LocalSpace final : public detail::Backend {
   void free_first(Entry& ticket, Aftermath& after) noexcept;
   void remove(Entry& ticket, ShardSet held, Aftermath& after) noexcept;
   void finish(Aftermath& after) noexcept;
+  // A ticket that is being evicted: its outcome is decided, or its state is `evicting`.
+  struct Eviction {
+    Entry* ticket;
+    bool waits;
+    std::optional<std::stop_source> lost;
+  };
+  // Requires all locks. Null: it has ended, or is ending, otherwise.
+  static std::optional<Eviction> begin_eviction(Entry& ticket);
+  void end_hold(const Eviction& eviction) noexcept;
+  std::size_t evict_all(const std::vector<Eviction>& evictions) noexcept;
+  void end_waits_if(bool all, const detail::Backend* front) noexcept;
+  // Of deadlines.
+  void tell_lost(std::uint64_t number) noexcept;
+  // The entry of a hold, which it gets if it was thin; null: it was evicted. Requires the lock.
+  [[nodiscard]] static Entry* entry_of(Shard& shard, const detail::Grant& grant);
+  [[nodiscard]] Shard& shard_of_hold(const detail::Grant& grant);
 
   Entry& replace(Entry& old, std::span<const Claim> claims, ShardSet held, Aftermath& after);
 
@@ -148,6 +207,11 @@ class LocalSpace final : public detail::Backend {
   // After abandon(): live tickets, and calls that are leaving.
   std::atomic<std::size_t> remaining_ = 0;
   space::Owners owners_;
+  base::Mutex followers_mutex_;
+  Followers followers_ TENURE_GUARDED_BY(followers_mutex_);
+  std::atomic<bool> followed_ = false;
+  Deadlines deadlines_{[this](std::uint64_t number) { tell_lost(number); },
+                       [this](std::uint64_t number) { LocalSpace::evict(Token{number}, true); }};
 };
 
 }  // namespace tenure::local

@@ -149,6 +149,74 @@ Entry& LockTable::append_one(const Claim& claim, std::uint64_t number) {
   return entry;
 }
 
+Entry* LockTable::append_thin(std::span<const Claim> claims, std::uint64_t number) {
+  Entry* ticket = nullptr;
+  const auto undo = [&]() noexcept {
+    if (ticket == nullptr) return;
+    DueList nobody;
+    take_out_bundle(*ticket, nobody);
+    shards_[ticket->shard].free_entry(*ticket);
+  };
+  Node* last = nullptr;
+  try {
+    for (const Claim& claim : claims) {
+      Shard& shard = shards_[shard_of(claim.path.route())];
+      Node& node = shard.node(claim.path);
+      if (!alone(node) || !Shard::is_free(node)) {
+        undo();
+        return nullptr;
+      }
+      const bool shared = !claim.mode.is_exclusive();
+      if (ticket == nullptr) {
+        ticket = &shard.make_entry(node, shared ? shared_group : exclusive_group, 0);
+        ticket->number = number;
+        ticket->bundle = true;
+      } else {
+        last->thin_next = &node;
+        ticket->shards |= set_of(node.shard);
+      }
+      last = &node;
+      node.thin_ticket = ticket;
+      shard.take_thin(node, shared, number);
+    }
+  } catch (...) {
+    undo();
+    throw;
+  }
+  return ticket;
+}
+
+void LockTable::take_out_bundle(Entry& ticket, DueList& due) noexcept {
+  for (Node* next = ticket.node; next != nullptr;) {
+    Node& node = *next;
+    next = std::exchange(node.thin_next, nullptr);
+    node.thin_ticket = nullptr;
+    if (node.thin == ticket.number) [[likely]] {
+      shards_[node.shard].give_thin(node);
+      continue;
+    }
+    Entry& entry = *Shard::thickened(node, ticket.number);
+    take_out(entry, due);
+    if (&entry != &ticket) entry.next_claim = std::exchange(ticket.next_claim, &entry);
+  }
+}
+
+void LockTable::unbundle(Entry& ticket) noexcept {
+  for (const Node* node = ticket.node; node != nullptr; node = node->thin_next) {
+    if (node->thin == ticket.number) return;
+  }
+  ticket.bundle = false;
+  Entry** link = &ticket.next_claim;
+  for (Node* next = ticket.node; next != nullptr;) {
+    Node& node = *next;
+    next = std::exchange(node.thin_next, nullptr);
+    node.thin_ticket = nullptr;
+    if (&node == ticket.node) continue;
+    *link = Shard::thickened(node, ticket.number);
+    link = &(*link)->next_claim;
+  }
+}
+
 void LockTable::take_out(Entry& entry, DueList& due) noexcept {
   Shard::take_out(entry, due);
   if (entry.depth == 0) root_wide_.fetch_sub(1, std::memory_order_release);

@@ -55,8 +55,8 @@ class LockTable {
   // No claim outside the node's own shard can concern it. Requires the lock of that shard.
   [[nodiscard]] bool alone(const Node& node) const noexcept {
     if (root_wide_.load(std::memory_order_acquire) != 0) return false;
-    if (node.depth == 1) return node.replicas == 0;
-    const Node* const top = node.branch->top;
+    if (node.depth == 1) return !node.replicated;
+    const Node* const top = (node.depth == 2 ? node.parent : node.branch)->top;
     return top != nullptr && top->claims_here() == 0;
   }
 
@@ -66,6 +66,14 @@ class LockTable {
 
   // Appends a ticket. Throws std::bad_alloc, and has then changed nothing.
   Entry& append(std::span<const Claim> claims, std::uint64_t number);
+  // Appends a bundle: claims of predefined groups without limits, below the root. Requires the
+  // locks of their own shards only. Null if anything is in the way; has then changed nothing.
+  Entry* append_thin(std::span<const Claim> claims, std::uint64_t number);
+  // Removes a bundle as take_out() does; what is left of it are its entries, linked.
+  void take_out_bundle(Entry& ticket, DueList& due) noexcept;
+  // Links the entries of a bundle, which is an ordinary ticket then. Requires that no claim of it
+  // is thin; otherwise does nothing.
+  static void unbundle(Entry& ticket) noexcept;
   // Removes one claim from its lines; adds the tickets whose turn has come there to `due`.
   void take_out(Entry& entry, DueList& due) noexcept;
 
@@ -94,7 +102,7 @@ class LockTable {
   // Judges the unjudged. Requires that the calling thread holds no lock.
   void judge_rest(Turns& turns) noexcept;
 
-  // Visits the first entry of each ticket. Requires all locks.
+  // Visits the first entry of each ticket that has entries only. Requires all locks.
   template <class F>
   void for_each_ticket(F&& visit) {
     const auto visit_lines = [&](Line* first) {
@@ -102,7 +110,9 @@ class LockTable {
         for (Link* link = line->live.next; link != &line->live;) {
           Entry& entry = Entry::of_link(*link, 0);
           link = link->next;
-          if (entry.first == &entry) visit(entry);
+          if (entry.first != &entry) continue;
+          if (entry.bundle) unbundle(entry);
+          visit(entry);
         }
       }
     };

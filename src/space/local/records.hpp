@@ -4,10 +4,11 @@
 //   Entry   a claim of a live ticket: linked into one line at its node and at each ancestor
 //   Line    at a node, the live claims of one group: those on the node itself ("here") or those
 //           below it ("below"), in ticket order; and the entries that wait for their turn there
-//   thin    a hold that needs none of this so far: the only claim of its ticket, alone at its node
-//           and with nothing claimed above or below. It is a number in the node. A request that
-//           needs more first turns all thin holds of the shard into entries, so each hold costs
-//           that at most once, and most never
+//   thin    a hold that needs none of this so far: alone at its node and with nothing claimed above
+//           or below. It is a number in the node. A request that needs more first turns all thin
+//           holds of the shard into entries, so each hold costs that at most once, and most never
+//   bundle  a ticket with several claims that are all thin at first. One entry represents it, in no
+//           line; its nodes are linked through Node::thin_next
 //
 // The rule becomes a question with an answer in one step: an entry waits in a line while the line's
 // first number is smaller than its own. Waiting entries of a line are in ticket order too, so a
@@ -17,6 +18,7 @@
 // The lock of a shard guards all of its records.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -106,31 +108,68 @@ struct Line {
   }
 };
 
-struct Node {
-  std::uint64_t hash;
-  Node* parent;  // Null at the root.
-  Node* bucket;  // Next in the table's bucket.
-  Node* idle;    // Next in the shard's list of nodes that may be forgotten.
-  Node* branch;  // Depth 2 and below: the ancestor of depth 1, in this shard.
-  Node* top;     // Depth 1: the node in the path's home shard, or null while dormant (shard.hpp).
-  Line* below;   // Null until there is a child.
-  Line here;
-  Link thin;  // In the shard's list while its number is not 0.
-  Group* thin_group;
-  std::uint64_t replicas;  // Depth 1, at home: the other shards that have active children.
+// An element of a shard's list of nodes that have had a thin hold.
+struct ThinLink {
+  ThinLink* prev;
+  ThinLink* next;
+
+  void make_list() noexcept { prev = next = this; }
+  [[nodiscard]] bool empty() const noexcept { return next == this; }
+  void remove() const noexcept {
+    prev->next = next;
+    next->prev = prev;
+  }
+  void insert_before(ThinLink& where) noexcept {
+    prev = where.prev;
+    next = &where;
+    prev->next = this;
+    where.prev = this;
+  }
+};
+
+struct Entry;
+
+struct alignas(64) Node {
+  static constexpr std::size_t pooled_key = 40;
+
+  // The first cache line is all that a free lock touches of a node, unless its key is long.
+  Node* bucket;        // Next in the table's bucket.
+  std::uint64_t thin;  // The number of the thin hold, or 0.
+  Node* parent;        // Null at the root.
   // Live claims here, thin or not. At depth 1, shards of children read the home node's value as
   // well.
   std::atomic<std::uint32_t> live_here;
   std::uint32_t live_below;  // The same, below, in this shard; not maintained at the root.
   std::uint32_t uses;        // Child nodes, entries here, and holds that were thin at first.
+  std::uint32_t hash;        // The upper half: the lower one chose the shard.
   std::uint16_t key_bytes;
   std::uint8_t depth;
   std::uint8_t shard;
-  bool listed;    // In the idle list.
-  bool external;  // Too long for a pooled record.
+  bool listed : 1;       // In the idle list.
+  bool external : 1;     // The key is too long for a pooled record, and follows it.
+  bool thin_shared : 1;  // The mode of a thin hold.
+  bool thin_listed : 1;  // `thin_link` is in the shard's list.
+  bool replicated : 1;   // `replicas` is not empty.
+  // Padded with zeros, as an external key is.
+  alignas(std::uint64_t) std::array<char, pooled_key> pooled;
 
-  static Node& of_thin(Link& thin) noexcept {
-    return *reinterpret_cast<Node*>(reinterpret_cast<std::byte*>(&thin) - offsetof(Node, thin));
+  std::uint64_t replicas;  // Depth 1, at home: the other shards that have active children.
+  Node* branch;            // Depth 2 and below: the ancestor of depth 1, in this shard.
+  Node* top;    // Depth 1: the node in the path's home shard, or null while dormant (shard.hpp).
+  Node* idle;   // Next in the shard's list of nodes that may be forgotten.
+  Line* below;  // Null until there is a child.
+  ThinLink thin_link;
+  Entry* thin_ticket;  // Of a thin hold that belongs to a bundle: the bundle; otherwise null.
+  Node* thin_next;     // The next node of the bundle.
+  Line here;
+
+  static Node& of_thin(ThinLink& link) noexcept {
+    return *reinterpret_cast<Node*>(reinterpret_cast<std::byte*>(&link) -
+                                    offsetof(Node, thin_link));
+  }
+  void set_replicas(std::uint64_t shards) noexcept {
+    replicas = shards;
+    replicated = shards != 0;
   }
   // Guarded by the lock for writers. A thread that reads 0 without the lock continues after
   // everything that was done under the last claim.
@@ -139,20 +178,30 @@ struct Node {
   }
   void add_claims(int change) noexcept {
     live_here.store(claims_here() + static_cast<std::uint32_t>(change), std::memory_order_release);
-    for (Node* up = parent; up->depth > 0; up = up->parent) {
+    add_below_ancestors(change);
+  }
+  // The same for a thin hold, which is the only claim here.
+  void set_only_claim(bool live) noexcept {
+    live_here.store(live ? 1 : 0, std::memory_order_release);
+    add_below_ancestors(live ? 1 : -1);
+  }
+  void add_below_ancestors(int change) const noexcept {
+    Node* up = parent;
+    for (unsigned k = depth; k > 1; --k, up = up->parent) {
       up->live_below += static_cast<std::uint32_t>(change);
     }
   }
+  [[nodiscard]] bool in_use() const noexcept { return uses != 0 || thin != 0; }
 
-  // Follows the record, padded with zeros to a whole word.
-  [[nodiscard]] std::string_view key() const noexcept {
-    return {reinterpret_cast<const char*>(this + 1), key_bytes};
+  [[nodiscard]] const char* key_data() const noexcept {
+    return external ? reinterpret_cast<const char*>(this + 1) : pooled.data();
   }
+  [[nodiscard]] std::string_view key() const noexcept { return {key_data(), key_bytes}; }
   [[nodiscard]] bool has_key(const Path& path) const noexcept {
     const std::string_view bytes = path.bytes();
     if (key_bytes != bytes.size()) return false;
     if (bytes.size() > Path::inline_bytes) return key() == bytes;
-    const char* const own = reinterpret_cast<const char*>(this + 1);
+    const char* const own = key_data();
     for (std::size_t i = 0; i < bytes.size(); i += sizeof(std::uint64_t)) {
       std::uint64_t a = 0;
       std::uint64_t b = 0;
@@ -163,6 +212,7 @@ struct Node {
     return true;
   }
 };
+static_assert(offsetof(Node, pooled) == 48 && sizeof(Node) == 256);
 
 // The state of a ticket, kept in its first entry.
 //
@@ -182,6 +232,15 @@ enum class State : std::uint8_t { waiting, granted, cancelled, evicting, evicted
 //   parked     none: it was cancelled meanwhile
 enum class Phase : std::uint8_t { queued, advancing, parked };
 
+// What the holder of a ticket can be told. Guarded by the lock of the first entry's shard, but for
+// requesting the stop.
+struct HoldSignals {
+  std::stop_source lost;
+  std::stop_source asked;
+  bool is_lost = false;   // lost() fires or has fired, before the ticket ends.
+  bool is_asked = false;  // The same of asked_to_leave().
+};
+
 // As a Link it is the element that waits in a line's `turns`.
 struct Entry : Link {
   Node* node;
@@ -194,6 +253,8 @@ struct Entry : Link {
   bool within;    // Within the limit.
   bool over;      // The ticket waits for this limit; otherwise in a line's `turns`.
   bool was_thin;  // Its Hold knows the node, not the entry.
+  bool timed;     // Its ticket has a deadline (deadlines.hpp); in the first entry.
+  bool bundle;    // Claims that are no longer thin have entries, but are not linked to this one.
   Entry* next_due;
 
   // Used in the first entry only.
@@ -205,7 +266,7 @@ struct Entry : Link {
   detail::Waiter* waiter;
   std::atomic<std::int64_t> since;  // CLOCK_REALTIME_COARSE, ns; 0: not recorded.
   detail::OwnerRef owner;
-  std::unique_ptr<std::stop_source> lost;
+  std::unique_ptr<HoldSignals> signals;  // After the first lost(), asked_to_leave(), or request.
 
   // links()[k] is the link at the ancestor of depth k; the last one is at the node itself.
   [[nodiscard]] Link* links() noexcept { return reinterpret_cast<Link*>(this + 1); }

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <utility>
+#include <vector>
 
 namespace tenure::local {
 
@@ -12,7 +14,7 @@ Shard::Shard(SlabSource& source, Shard* shards, std::uint8_t index)
     : shards_(shards),
       index_(index),
       root_{},
-      nodes_(source, sizeof(Node) + pooled_key),
+      nodes_(source, sizeof(Node)),
       lines_(source, sizeof(Line)),
       entries_{Pool{source, sizeof(Entry) + (pool_links[0] * sizeof(Link))},
                Pool{source, sizeof(Entry) + (pool_links[1] * sizeof(Link))},
@@ -45,33 +47,39 @@ Group& Shard::group(const Mode& mode) {
 // ---- Nodes ----
 
 Node& Shard::node(const Path& path) {
-  if (Node* const found = find(path)) return *found;
+  Node* const found = find(path);
+  return found != nullptr ? *found : make_path(path);
+}
+
+Node& Shard::make_path(const Path& path) {
+  if (path.depth() == 1) return make_node(root_, path);
   // From the nearest existing ancestor downwards.
   std::size_t depth = path.depth() - 1;
   Node* at = find(path.prefix(depth));
   while (at == nullptr) at = find(path.prefix(--depth));
-  while (depth < path.depth()) at = &make_node(*at, path.prefix(++depth));
-  return *at;
+  while (++depth < path.depth()) at = &make_node(*at, path.prefix(depth));
+  return make_node(*at, path);
 }
 
 Node& Shard::make_node(Node& parent, const Path& path) {
   below(parent);
   const std::string_view key = path.bytes();
-  const bool external = key.size() > pooled_key;
-  const std::size_t words = (key.size() + 7) / 8 * 8;
-  void* const memory = external ? std::malloc(sizeof(Node) + words) : nodes_.take();
+  const bool external = key.size() > Node::pooled_key;
+  const std::size_t aligned = (key.size() + alignof(Node) - 1) / alignof(Node) * alignof(Node);
+  void* const memory =
+      external ? std::aligned_alloc(alignof(Node), sizeof(Node) + aligned) : nodes_.take();
   if (memory == nullptr) throw std::bad_alloc{};
   auto* const node = new (memory) Node{};
-  node->hash = path.hash();
+  node->hash = static_cast<std::uint32_t>(path.hash() >> 32U);
   node->parent = &parent;
   node->key_bytes = static_cast<std::uint16_t>(key.size());
   node->depth = static_cast<std::uint8_t>(path.depth());
   node->here.init(node->depth);
   node->shard = index_;
   node->external = external;
-  auto* const bytes = reinterpret_cast<char*>(node + 1);
-  std::ranges::fill_n(std::ranges::copy(key, bytes).out, static_cast<long>(words - key.size()),
-                      '\0');
+  auto* const bytes = external ? reinterpret_cast<char*>(node + 1) : node->pooled.data();
+  std::memcpy(bytes, key.data(), key.size());
+  if (external) std::memset(bytes + key.size(), 0, aligned - key.size());
   if (node->depth == 1) {
     node->top = shard_of(path.route()) == index_ ? node : nullptr;
   } else {
@@ -125,7 +133,7 @@ void Shard::trim(const Node& keep) noexcept {
     if (oldest_idle_ == nullptr) newest_idle_ = &oldest_idle_;
     --idle_;
     node.listed = false;
-    if (node.uses == 0) forget(node);
+    if (!node.in_use()) forget(node);
   }
 }
 
@@ -143,6 +151,7 @@ void Shard::forget(Node& node) noexcept {
   }
   if (node.replicas != 0) return;  // Listed again when the last copy becomes dormant.
   table_.erase(node);
+  if (node.thin_listed) node.thin_link.remove();
   free_node(node);
 }
 
@@ -151,7 +160,7 @@ void Shard::put_to_sleep(Node& copy) noexcept {
   Shard& home = shards_[top.shard];
   // Home assigns the next number of the name without looking here.
   home.counter = std::max(home.counter, counter);
-  top.replicas &= ~set_of(index_);
+  top.set_replicas(top.replicas & ~set_of(index_));
   if (top.replicas == 0 && top.uses == 0 && !top.listed) home.append_idle(top);
 }
 
@@ -159,7 +168,7 @@ void Shard::wake(Node& copy, Node& top) noexcept {
   // A claim on the name that came while the copy was dormant may still wait.
   counter = std::max(counter, shards_[top.shard].counter);
   copy.top = &top;
-  top.replicas |= set_of(index_);
+  top.set_replicas(top.replicas | set_of(index_));
 }
 
 // ---- Lines ----
@@ -205,34 +214,63 @@ Line& Shard::line_of_several(Line& first, Group& group) {
 
 // ---- Entries ----
 
+std::size_t Shard::thin_holds() const noexcept {
+  std::size_t count = 0;
+  for (ThinLink* link = thin_.next; link != &thin_; link = link->next) {
+    const Node& node = Node::of_thin(*link);
+    if (node.thin != 0 && node.thin_ticket == nullptr) ++count;
+  }
+  return count;
+}
+
 // In ticket order, so that each line is traversed at most once: the next link goes behind the last.
 void Shard::thicken_all() {
+  std::vector<Node*> held;
+  for (ThinLink* link = thin_.next; link != &thin_; link = link->next) {
+    Node& node = Node::of_thin(*link);
+    if (node.thin != 0) held.push_back(&node);
+  }
+  std::ranges::sort(held, {}, [](const Node* node) { return node->thin; });
   ++batch_;
-  while (!thin_.empty()) {
-    Node& node = Node::of_thin(*thin_.next);
-    Entry& entry = make_entry(node, *node.thin_group, 0);
+  for (Node* const node : held) thicken(*node);
+  // The last link of an older batch may have been removed.
+  ++batch_;
+  for (ThinLink* link = thin_.next; link != &thin_; link = link->next) {
+    Node::of_thin(*link).thin_listed = false;
+  }
+  thin_.make_list();
+}
+
+void Shard::thicken(Node& node) {
+  Entry* const ticket = node.thin_ticket;
+  const bool represents = ticket != nullptr && ticket->node == &node;
+  Entry& entry =
+      represents ? *ticket : make_entry(node, node.thin_shared ? shared_group : exclusive_group, 0);
+  if (ticket == nullptr) {
     entry.was_thin = true;
     entry.state.store(State::granted, std::memory_order_relaxed);
     entry.since.store(0, std::memory_order_relaxed);
-    const std::uint64_t number = node.thin.number;
-    try {
-      place(entry, number);
-    } catch (...) {
-      free_entry(entry);
-      throw;
-    }
-    Node* at = &node;
-    for (std::size_t k = entry.depth + 1U; k-- > 0; at = at->parent) {
-      Line* const line = existing(k == entry.depth ? &at->here : at->below, *entry.group);
-      line->batch = batch_;
-      line->last_of_batch = &entry.links()[k];
-    }
-    node.thin.number = 0;
-    node.thin.remove();
-    node.add_claims(-1);  // place() counted it again.
+  } else {
+    entry.first = ticket;
   }
-  // The last link of an older batch may have been removed.
-  ++batch_;
+  try {
+    place(entry, node.thin);
+  } catch (...) {
+    if (!represents) free_entry(entry);
+    throw;
+  }
+  if (ticket == nullptr) {  // From now on the hold counts, and keeps its node.
+    ++tickets;
+    ++node.uses;
+  }
+  Node* at = &node;
+  for (std::size_t k = entry.depth + 1U; k-- > 0; at = at->parent) {
+    Line* const line = existing(k == entry.depth ? &at->here : at->below, *entry.group);
+    line->batch = batch_;
+    line->last_of_batch = &entry.links()[k];
+  }
+  node.thin = 0;
+  node.add_claims(-1);  // place() counted it again.
 }
 
 Entry* Shard::thickened(Node& node, std::uint64_t number) noexcept {

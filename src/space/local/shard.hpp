@@ -70,8 +70,11 @@ class alignas(128) Shard {
   [[nodiscard]] Node* find(const Path& path) const noexcept {
     return path.is_root() ? const_cast<Node*>(&root_) : table_.find(path);
   }
+  [[nodiscard]] Node* find_below_root(const Path& path) const noexcept { return table_.find(path); }
   // Finds or creates the node and its ancestors. A new node of depth 1 away from home is dormant.
   [[nodiscard]] Node& node(const Path& path);
+  // The same where find() has found none.
+  [[nodiscard]] Node& make_path(const Path& path);
   // This shard's copy of a node of depth 1, which must exist.
   [[nodiscard]] Node* find(const Node& other) const noexcept { return table_.find(other); }
   [[nodiscard]] Node& root() noexcept { return root_; }
@@ -92,10 +95,20 @@ class alignas(128) Shard {
   static void take_out(Entry& entry, DueList& due) noexcept;
   void free_entry(Entry& entry) noexcept;
 
-  // Makes a thin hold and returns its number, unless anything is claimed at the node, above it in
-  // this shard or below it: then returns 0.
-  [[nodiscard]] std::uint64_t take_thin(Node& node, Group& group) noexcept;
+  // Whether nothing is claimed at the node, above it in this shard or below it.
+  [[nodiscard]] static bool is_free(const Node& node) noexcept {
+    if (node.claims_here() != 0 || node.live_below != 0) return false;
+    const Node* up = node.parent;
+    for (unsigned k = node.depth; k > 2; --k, up = up->parent) {
+      if (up->claims_here() != 0) return false;
+    }
+    return true;
+  }
+  // Makes and ends a thin hold. Requires that the node is free, and that the hold is there.
+  void take_thin(Node& node, bool shared, std::uint64_t number) noexcept;
   void give_thin(Node& node) noexcept;
+  // Thin holds that belong to no bundle.
+  [[nodiscard]] std::size_t thin_holds() const noexcept;
   // Turns all thin holds into entries.
   void thicken() {
     if (!thin_.empty()) thicken_all();
@@ -122,15 +135,16 @@ class alignas(128) Shard {
 
   // The largest number that was assigned or seen, without the shard bits.
   std::uint64_t counter = 0;
-  std::size_t tickets = 0;  // Live tickets whose first entry is here.
+  std::size_t tickets = 0;  // Live tickets whose first entry is here, without thin holds.
   bool closed = false;
+  bool observed = false;  // Tickets are being followed, so each one has an entry.
+  bool no_thin = false;   // One of these.
   bool abandoned = false;
 
  private:
   static constexpr std::size_t entry_pools = 4;
   static constexpr std::array<std::size_t, entry_pools> pool_links = {4, 8, 16,
                                                                       Path::max_depth + 1};
-  static constexpr std::size_t pooled_key = 32;
 
   static std::size_t pool_for(std::size_t depth) noexcept {
     if (depth < pool_links[0]) [[likely]]
@@ -166,13 +180,14 @@ class alignas(128) Shard {
     link.insert_before(*where);
   }
   void thicken_all();
+  void thicken(Node& node);
   static void undo_place(Entry& entry, std::size_t from) noexcept;
   static void call_turns(Line& line, DueList& due) noexcept;
   static void enter_limit(Line& line, Entry& entry) noexcept;
   static void leave_limit(Line& line, Entry& entry, DueList& due) noexcept;
 
   Shard* shards_;
-  Link thin_;                // Nodes with a thin hold, by Node::thin, in ticket order.
+  ThinLink thin_;            // Nodes that have had a thin hold since thicken_all(), in any order.
   std::uint32_t batch_ = 1;  // Of thicken_all(); lines have 0 or an older one.
   std::uint8_t index_;
   Node root_;
@@ -199,6 +214,8 @@ inline Entry& Shard::make_entry(Node& node, Group& group, std::uint32_t limit) {
   entry->within = true;
   entry->over = false;
   entry->was_thin = false;
+  entry->timed = false;
+  entry->bundle = false;
   ++node.uses;
   if (group.kind == Mode::Kind::named) ++group.entries;
   return *entry;
@@ -245,25 +262,21 @@ inline void Shard::place(Entry& entry, std::uint64_t number) {
   if (entry.depth > 0) entry.node->add_claims(1);
 }
 
-inline std::uint64_t Shard::take_thin(Node& node, Group& group) noexcept {
-  if (node.claims_here() != 0 || node.live_below != 0) return 0;
-  for (const Node* up = node.parent; up->depth >= 2; up = up->parent) {
-    if (up->claims_here() != 0) return 0;
+inline void Shard::take_thin(Node& node, bool shared, std::uint64_t number) noexcept {
+  node.thin = number;
+  node.thin_shared = shared;
+  node.set_only_claim(true);
+  if (!node.thin_listed) [[unlikely]] {
+    node.thin_listed = true;
+    node.thin_link.insert_before(thin_);
   }
-  node.thin.number = (++counter << shard_bits) | index_;
-  node.thin.insert_before(thin_);
-  node.thin_group = &group;
-  node.add_claims(1);
-  ++node.uses;
-  ++tickets;
-  return node.thin.number;
 }
 
 inline void Shard::give_thin(Node& node) noexcept {
-  node.thin.number = 0;
-  node.thin.remove();
-  node.add_claims(-1);
-  no_longer_used(node);
+  node.thin = 0;
+  node.set_only_claim(false);
+  if (node.uses == 0 && !node.listed) [[unlikely]]
+    enlist(node);
 }
 
 inline void Shard::take_out(Entry& entry, DueList& due) noexcept {

@@ -36,6 +36,7 @@ constexpr int spins = 100;  // About the time of a few critical sections.
 }  // namespace
 
 bool ShardLock::try_lock() noexcept {
+  if (inside().load(std::memory_order_relaxed) == thread_number) return false;
   if (enter_leaning()) return true;
   if (!take_word()) return false;
   if (!biased()) return true;

@@ -51,22 +51,28 @@ class TENURE_CAPABILITY("shard") ShardLock {
     streak_ = 0;
   }
 
-  // Never waits.
+  // Never waits. Returns false if the calling thread itself has the lock.
   bool try_lock() noexcept TENURE_TRY_ACQUIRE(true);
 
   void unlock() noexcept TENURE_RELEASE() TENURE_LOCKS_A_SET {
     if (inside().load(std::memory_order_relaxed) == thread_number) {
-      inside().store(0, std::memory_order_release);
-      return;
+      leave_leaning();
+    } else {
+      unlock_word();
     }
+  }
+
+ private:
+  friend class ShardGuard;
+  static constexpr std::uint32_t streak_limit = 4096;
+
+  void leave_leaning() noexcept { inside().store(0, std::memory_order_release); }
+  void unlock_word() noexcept {
     word().store(0, std::memory_order_release);
     std::atomic_signal_fence(std::memory_order_seq_cst);  // Keeps the compiler from reordering.
     if (sleepers().load(std::memory_order_relaxed) != 0) [[unlikely]]
       wake();
   }
-
- private:
-  static constexpr std::uint32_t streak_limit = 4096;
 
   [[nodiscard]] std::atomic_ref<std::uint32_t> word() noexcept { return std::atomic_ref{word_}; }
   [[nodiscard]] std::atomic_ref<std::uint32_t> sleepers() noexcept {
@@ -122,13 +128,23 @@ class TENURE_CAPABILITY("shard") ShardLock {
 
 class TENURE_SCOPED_CAPABILITY ShardGuard {
  public:
-  explicit ShardGuard(ShardLock& lock) noexcept TENURE_ACQUIRE(lock) : lock_(lock) { lock_.lock(); }
+  explicit ShardGuard(ShardLock& lock) noexcept TENURE_ACQUIRE(lock)
+      : lock_(lock), leaning_(lock.enter_leaning()) {
+    if (!leaning_) lock_.lock_word();
+  }
   ShardGuard(const ShardGuard&) = delete;
   ShardGuard& operator=(const ShardGuard&) = delete;
-  ~ShardGuard() TENURE_RELEASE() { lock_.unlock(); }
+  ~ShardGuard() TENURE_RELEASE() {
+    if (leaning_) {
+      lock_.leave_leaning();
+    } else {
+      lock_.unlock_word();
+    }
+  }
 
  private:
   ShardLock& lock_;
+  const bool leaning_;
 };
 
 }  // namespace tenure::local

@@ -84,5 +84,23 @@ TEST(ShardLock, TryLockNeverWaits) {
   std::jthread other{[&] { EXPECT_TRUE(try_once(shared)); }};
 }
 
+// A thread that holds several shards may meet one of them again while it frees nodes.
+TEST(ShardLock, TryLockFailsForTheThreadThatIsInside) {
+  Shared shared;
+  {
+    const ShardGuard guard{shared.lock};
+    EXPECT_FALSE(try_once(shared));
+  }
+  for (int i = 0; i < 10'000; ++i) {
+    const ShardGuard guard{shared.lock};
+  }
+  {
+    const ShardGuard guard{shared.lock};  // Biased to this thread.
+    EXPECT_FALSE(try_once(shared));
+    std::jthread other{[&] { EXPECT_FALSE(try_once(shared)); }};
+  }
+  EXPECT_TRUE(try_once(shared));
+}
+
 }  // namespace
 }  // namespace tenure::local

@@ -51,7 +51,7 @@ class SlabSource {
 
 class Pool {
  public:
-  // Records are aligned to 16 bytes.
+  // Records are aligned to 16 bytes; to 64 if their size is a multiple of that.
   Pool(SlabSource& source, std::size_t record_bytes);
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -93,8 +93,8 @@ class Pool {
     std::uint32_t used;     // Records in use.
     std::uint32_t touched;  // Records ever cut, so that fresh pages stay untouched.
   };
-  static_assert(sizeof(Slab) <= 48);
-  static constexpr std::size_t header_bytes = 48;
+  static constexpr std::size_t header_bytes = 64;
+  static_assert(sizeof(Slab) <= header_bytes);
 
   static Slab* slab_of(void* record) noexcept {
     // NOLINTNEXTLINE(performance-no-int-to-ptr): a mask is what slabs are aligned for.

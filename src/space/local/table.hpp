@@ -4,11 +4,14 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "space/local/records.hpp"
 
@@ -16,11 +19,15 @@ namespace tenure::local {
 
 class NodeTable {
  public:
-  NodeTable() : buckets_(make(min_buckets)) {}
+  NodeTable() noexcept { at_ = small_.data(); }
+  NodeTable(const NodeTable&) = delete;
+  NodeTable& operator=(const NodeTable&) = delete;
+  ~NodeTable() = default;
 
   [[nodiscard]] Node* find(const Path& path) const noexcept {
-    for (Node* node = slot(path.hash()); node != nullptr; node = node->bucket) {
-      if (node->hash == path.hash() && node->has_key(path)) return node;
+    const auto hash = static_cast<std::uint32_t>(path.hash() >> 32U);
+    for (Node* node = slot(hash); node != nullptr; node = node->bucket) {
+      if (node->hash == hash && node->has_key(path)) return node;
     }
     return nullptr;
   }
@@ -49,7 +56,7 @@ class NodeTable {
   template <class F>
   void for_each(F&& visit) const {
     for (std::size_t i = 0; i < size_; ++i) {
-      for (Node* node = buckets_.get()[i]; node != nullptr;) {
+      for (Node* node = at_[i]; node != nullptr;) {
         Node* const next = node->bucket;
         visit(*node);
         node = next;
@@ -74,10 +81,7 @@ class NodeTable {
     return Buckets{static_cast<Node**>(mapped), Unmap{size}};
   }
 
-  // The low bits chose the shard.
-  [[nodiscard]] Node*& slot(std::uint64_t hash) const noexcept {
-    return buckets_.get()[(hash >> 32U) & (size_ - 1)];
-  }
+  [[nodiscard]] Node*& slot(std::uint32_t hash) const noexcept { return at_[hash & (size_ - 1)]; }
   void link(Node& node) noexcept {
     Node*& head = slot(node.hash);
     node.bucket = head;
@@ -85,17 +89,20 @@ class NodeTable {
   }
 
   void resize(std::size_t size) {
-    Buckets old = make(size);
+    Buckets large = size > min_buckets ? make(size) : Buckets{nullptr, Unmap{0}};
+    Node** const old = at_;
     const std::size_t old_size = size_;
-    std::swap(old, buckets_);
+    at_ = large != nullptr ? large.get() : small_.data();
+    std::ranges::fill_n(at_, large != nullptr ? 0 : min_buckets, nullptr);
     size_ = size;
     for (std::size_t i = 0; i < old_size; ++i) {
-      for (Node* node = old.get()[i]; node != nullptr;) {
+      for (Node* node = old[i]; node != nullptr;) {
         Node* const next = node->bucket;
         link(*node);
         node = next;
       }
     }
+    large_ = std::move(large);
   }
 
   // If there is no memory to shrink the table, it stays as it is.
@@ -107,9 +114,13 @@ class NodeTable {
     }
   }
 
+  Node** at_;
   std::size_t size_ = min_buckets;  // A power of two.
   std::size_t count_ = 0;
-  Buckets buckets_;
+  Buckets large_{nullptr, Unmap{0}};
+  // Not a mapping as well: those begin at the same place in a page, so that the buckets of all
+  // shards would compete for a quarter of the first-level cache.
+  std::array<Node*, min_buckets> small_{};
 };
 
 }  // namespace tenure::local

@@ -24,6 +24,7 @@ struct GrantWait::Inner : detail::Waiter {
     caller = detail::Caller::goes_on;
   }
 
+  // NOLINTNEXTLINE(bugprone-exception-escape): `call` must not throw; a mutex that fails is a bug.
   static void on_done(Waiter& waiter, detail::WaitOutcome outcome) noexcept {
     auto& self = static_cast<Inner&>(waiter);
     const std::shared_ptr<Inner> keep = std::move(self.own);

@@ -30,11 +30,14 @@ void Holds::saw_row(const RecordRef& record, const Row& row, Revision written) {
   {
     const base::Mutex::Scoped lock{record->mutex};
     record->evicted = record->evicted || row.evicted;
-    if (written < record->seen_at) return;
-    record->seen_at = written;
-    record->deadline = row.deadline;
+    record->is_asked = record->is_asked || row.asked;
+    if (written >= record->seen_at) {
+      record->seen_at = written;
+      record->deadline = row.deadline;
+    }
   }
   count_down(record);
+  fire_asked(record);
 }
 
 // By the clock that holders use. Once true, another process may already have the next hold.
@@ -88,7 +91,7 @@ std::optional<Instant> Holds::deadline(const detail::Grant& grant) {
   return parse_row(outcome.reads.front().front()).row.value_or(record->row).deadline;
 }
 
-bool Holds::renew(const detail::Grant& grant) {
+bool Holds::renew(const detail::Grant& grant, std::chrono::nanoseconds max_hold) {
   const RecordRef record = record_of(grant);
   const auto is_lost = [&record] {
     const base::Mutex::Scoped lock{record->mutex};
@@ -109,6 +112,7 @@ bool Holds::renew(const detail::Grant& grant) {
       return false;
     }
     if (row.evicted) return false;
+    if (max_hold.count() != 0) row.max_hold = max_hold;
     if (row.max_hold.count() == 0) return true;
     row.deadline = detail::saturating_add(store_.now(), row.max_hold);
     Txn txn;
@@ -119,6 +123,7 @@ bool Holds::renew(const detail::Grant& grant) {
     {
       const base::Mutex::Scoped lock{record->mutex};
       record->row.deadline = row.deadline;
+      record->row.max_hold = row.max_hold;
     }
     saw_row(record, row, renewed.revision);
     // The process may have been stopped for longer than that, or lost() may have fired meanwhile.
@@ -138,47 +143,75 @@ std::vector<Guard> Holds::guard(const detail::Grant& grant) {
   return guards;
 }
 
-// ---- lost() ----
+std::vector<Claim> Holds::claims(const detail::Grant& grant) {
+  const RecordRef record = record_of(grant);
+  resolve_downgrade(record);
+  return record->row.claims;
+}
+
+// ---- lost() and asked_to_leave() ----
+
+// True in the first call: arm the watch then.
+bool Holds::begin_watching(const RecordRef& record, WatchFor& what, std::uint64_t& round) {
+  {
+    const base::Mutex::Scoped lock{record->mutex};
+    if (std::exchange(record->watched, true)) return false;
+    round = ++record->round;
+    what.ranges.push_back(Range::key(record->first_key()));
+  }
+  if (record->row.anchored()) {
+    // From the beginning: revisions of other keys say nothing about this one. The first notice
+    // follows at once.
+    what.ranges.push_back(Range::key(record->row.anchor));
+  } else {
+    what.after = Revision{record->number.value};
+  }
+  const base::Mutex::Scoped lock{mutex_};
+  std::erase_if(watched_, [](const auto& hold) { return hold.expired(); });
+  watched_.push_back(record);
+  return true;
+}
 
 // Makes no call of the store: it may be slow, or out of reach.
 std::stop_token Holds::lost(const detail::Grant& grant) {
   const RecordRef record = record_of(grant);
   std::stop_token token;
-  WatchFor what;
-  std::uint64_t round = 0;
+  bool first = false;
   {
     const base::Mutex::Scoped lock{record->mutex};
-    if (record->lost.has_value()) {
-      // NOLINTNEXTLINE(bugprone-unchecked-optional-access)
-      token = record->lost->get_token();
-    } else {
-      token = record->lost.emplace().get_token();
-      round = ++record->round;
-      what.ranges.push_back(Range::key(record->first_key()));
-    }
+    first = !record->lost.has_value();
+    if (first) record->lost.emplace();
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access)
+    token = record->lost->get_token();
   }
-  const bool first = round != 0;
-  if (first) {
-    if (record->row.anchored()) {
-      // From the beginning: revisions of other keys say nothing about this one. The first notice
-      // follows at once.
-      what.ranges.push_back(Range::key(record->row.anchor));
-    } else {
-      what.after = Revision{record->number.value};
-    }
-    const base::Mutex::Scoped lock{mutex_};
-    std::erase_if(watched_, [](const auto& hold) { return hold.expired(); });
-    watched_.push_back(record);
-  }
+  WatchFor what;
+  std::uint64_t round = 0;
+  const bool begins = begin_watching(record, what, round);
   // Each time: a process that was stopped for longer than its session must not believe an earlier
   // answer.
   if (!record->row.anchored() && session_.lost().stop_requested()) {
     if (!token.stop_requested()) fire_lost(record);
     while (!token.stop_requested()) std::this_thread::yield();
-  } else if (first) {
-    count_down(record);
-    arm_hold(record, std::move(what), round);
+  } else {
+    if (first) count_down(record);
+    if (begins) arm_hold(record, std::move(what), round);
   }
+  return token;
+}
+
+std::stop_token Holds::asked_to_leave(const detail::Grant& grant) {
+  const RecordRef record = record_of(grant);
+  std::stop_token token;
+  {
+    const base::Mutex::Scoped lock{record->mutex};
+    if (!record->asked.has_value()) record->asked.emplace();
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access)
+    token = record->asked->get_token();
+  }
+  fire_asked(record);
+  WatchFor what;
+  std::uint64_t round = 0;
+  if (begin_watching(record, what, round)) arm_hold(record, std::move(what), round);
   return token;
 }
 
@@ -192,7 +225,7 @@ void Holds::watch_hold(const RecordRef& record) noexcept {
     const base::Mutex::Scoped lock{record->mutex};
     round = ++record->round;
     old.swap(record->watches);
-    if (record->is_lost || !record->lost.has_value()) return;
+    if (record->is_lost || (!record->lost.has_value() && !record->asked.has_value())) return;
   }
   old.clear();
   WatchFor what;
@@ -271,7 +304,6 @@ void Holds::arm_hold(const RecordRef& record, WatchFor what, std::uint64_t round
   if (record->round == round) record->watches.swap(made);
 }
 
-// On a thread of its own: the callbacks belong to the program, and may take long.
 void Holds::fire_lost(const RecordRef& record) noexcept {
   std::stop_source source{std::nostopstate};
   {
@@ -281,6 +313,21 @@ void Holds::fire_lost(const RecordRef& record) noexcept {
     source = *record->lost;
     record->is_lost = true;
   }
+  fire(source);
+}
+
+void Holds::fire_asked(const RecordRef& record) noexcept {
+  std::stop_source source{std::nostopstate};
+  {
+    const base::Mutex::Scoped lock{record->mutex};
+    if (!record->is_asked || !record->asked.has_value()) return;
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access)
+    source = *record->asked;
+  }
+  if (!source.stop_requested()) fire(source);
+}
+
+void Holds::fire(const std::stop_source& source) noexcept {
   try {
     callers_->run([this, own = source]() mutable {
       const Lifetime::Working working{life_};

@@ -16,7 +16,7 @@ Holds::Holds(Store& store, Session& session, Hints& hints, Lifetime& life, Retri
       life_(life),
       retries_(retries),
       callers_(std::make_unique<base::ThreadGroup>()),
-      timers_(std::make_unique<Timers>([&store] { return store.latest_now(); })) {}
+      timers_(std::make_unique<space::Timers>([&store] { return store.latest_now(); })) {}
 
 void Holds::join() noexcept {
   timers_.reset();
@@ -44,6 +44,7 @@ RecordRef Holds::take_back(const detail::Grant& grant) noexcept {
     ++record->round;
     watches.swap(record->watches);
     record->lost.reset();  // A notice that is under way finds no entry: that is no loss.
+    record->asked.reset();
   }
   life_.hold_ends();
   timers_->cancel(record->number.value);

@@ -14,6 +14,7 @@
 // Thread safety: all calls; those for one grant are made by one thread at a time.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -28,7 +29,7 @@
 #include "space/stored/record.hpp"
 #include "space/stored/retries.hpp"
 #include "space/stored/tickets.hpp"
-#include "space/stored/timers.hpp"
+#include "space/timers.hpp"
 #include "tenure/detail/backend.hpp"
 #include "tenure/store.hpp"
 
@@ -54,15 +55,19 @@ class Holds {
   // `part`: the caller's guards and writes, or null.
   void downgrade(const detail::Grant& grant, std::span<const Claim> claims, const TxnPart* part);
   bool release_with(const detail::Grant& grant, const TxnPart& part);
-  bool renew(const detail::Grant& grant);
+  bool renew(const detail::Grant& grant, std::chrono::nanoseconds max_hold);
   [[nodiscard]] std::optional<Instant> deadline(const detail::Grant& grant);
   [[nodiscard]] std::vector<Guard> guard(const detail::Grant& grant);
+  [[nodiscard]] std::vector<Claim> claims(const detail::Grant& grant);
   [[nodiscard]] std::stop_token lost(const detail::Grant& grant);
+  [[nodiscard]] std::stop_token asked_to_leave(const detail::Grant& grant);
 
   // Removes a ticket that no Hold has, and then leaves the space for it. A server is not waited
   // for. An adopted ticket stays.
   void give_up(const RecordRef& record) noexcept;
   void on_session_lost() noexcept;
+  // Requests the stop on a thread of its own: callbacks belong to the program, and may take long.
+  void fire(const std::stop_source& source) noexcept;
   // The end of the space.
   void join() noexcept;
 
@@ -112,10 +117,12 @@ class Holds {
   [[nodiscard]] static std::optional<Instant> tell_at(const Record& record);
   [[nodiscard]] bool is_due(const Record& record);
   void count_down(const RecordRef& record) noexcept;
+  [[nodiscard]] bool begin_watching(const RecordRef& record, WatchFor& what, std::uint64_t& round);
   void watch_hold(const RecordRef& record) noexcept;
   [[nodiscard]] WatchFor look_at_hold(const RecordRef& record, bool& is_lost);
   void arm_hold(const RecordRef& record, WatchFor what, std::uint64_t round) noexcept;
   void fire_lost(const RecordRef& record) noexcept;
+  void fire_asked(const RecordRef& record) noexcept;
 
   Store& store_;
   Session& session_;
@@ -127,7 +134,7 @@ class Holds {
   std::vector<std::weak_ptr<Record>> watched_ TENURE_GUARDED_BY(mutex_);
 
   std::unique_ptr<base::ThreadGroup> callers_;  // Threads that run callbacks of lost().
-  std::unique_ptr<Timers> timers_;
+  std::unique_ptr<space::Timers> timers_;
 };
 
 }  // namespace tenure::stored

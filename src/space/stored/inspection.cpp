@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -67,6 +68,7 @@ std::vector<TicketInfo> Inspection::describe(const Snapshot& all) {
     info.ticket = {.number = seen.number, .claims = row.claims, .owner = row.owner};
     info.since = row.since;
     info.deadline = row.deadline;
+    info.asked_to_leave = row.asked;
     info.session = row.session;
     info.anchor = row.anchor;
     const SessionRow& session = sessions[row.session];
@@ -170,16 +172,79 @@ bool Inspection::evict(Token token, bool at_once) const {
       continue;
     }
     if (found->row.evicted && !at_once) return removed;
-    // A waiter gets no margin, so the removal is guarded on it still waiting.
-    const std::vector<Guard> waiting = at_once ? std::vector<Guard>{} : waits(all, *found);
-    if (at_once || !waiting.empty()) {
-      if (tickets_.remove(*found, waiting)) return true;
-      continue;
+    Txn txn;
+    add_eviction(all, *found, at_once, txn);
+    if (store_.apply(txn).committed) return true;
+  }
+}
+
+// A waiter gets no margin, so its removal is guarded on it still waiting.
+void Inspection::add_eviction(const Snapshot& all, const Seen& ticket, bool at_once,
+                              Txn& txn) const {
+  txn.guards.push_back(Guard::unchanged(ticket.entry.key, ticket.entry.changed));
+  std::vector<Guard> waiting = at_once ? std::vector<Guard>{} : waits(all, ticket);
+  if (at_once || !waiting.empty()) {
+    std::ranges::move(waiting, std::back_inserter(txn.guards));
+    Tickets::add_removal(ticket.row, ticket.number, txn);
+    return;
+  }
+  Row row = ticket.row;
+  const Instant until = detail::saturating_add(store_.now(), evict_margin);
+  row.deadline = std::min(row.deadline.value_or(until), until);
+  row.evicted = true;
+  txn.writes.push_back(Write::put(ticket.entry.key, row.text()));
+}
+
+// From the latest ticket to the earliest, in as few transactions as the store takes: a ticket that
+// is still to be evicted is not granted, since none before it has gone.
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): one loop over what may be found.
+std::size_t Inspection::evict_below(const Path& path, bool at_once) const {
+  const auto is_below = [&path](const std::vector<Claim>& claims) {
+    return std::ranges::any_of(claims,
+                               [&path](const Claim& claim) { return path.covers(claim.path); });
+  };
+  std::size_t evicted = 0;
+  for (;;) {
+    const Snapshot all = snapshot();
+    for (const Unreadable& broken : all.unreadable) {
+      if (!broken.newer && is_below(broken.claims) && tickets_.remove_unreadable(broken)) ++evicted;
     }
+    std::vector<const Seen*> left;
+    for (const Seen& ticket : all.tickets) {
+      if (is_below(ticket.row.claims) && (at_once || !ticket.row.evicted)) left.push_back(&ticket);
+    }
+    bool changed = false;
+    while (!left.empty() && !changed) {
+      Txn txn;
+      std::size_t taken = 0;
+      while (!left.empty()) {
+        Txn with = txn;
+        add_eviction(all, *left.back(), at_once, with);
+        const bool fits =
+            with.guards.size() <= max_operations / 2 && with.writes.size() <= max_operations / 2;
+        if (!fits && taken > 0) break;
+        txn = std::move(with);
+        left.pop_back();
+        ++taken;
+      }
+      if (store_.apply(txn).committed) {
+        evicted += taken;
+      } else {
+        changed = true;  // Look again.
+      }
+    }
+    if (!changed) return evicted;
+  }
+}
+
+bool Inspection::ask_to_leave(Token token) const {
+  for (;;) {
+    const Snapshot all = snapshot();
+    const auto found = std::ranges::find(all.tickets, token, &Seen::number);
+    if (found == all.tickets.end() || tickets_.overdue(found->row)) return false;
+    if (found->row.asked) return true;
     Row row = found->row;
-    const Instant until = detail::saturating_add(store_.now(), evict_margin);
-    row.deadline = std::min(row.deadline.value_or(until), until);
-    row.evicted = true;
+    row.asked = true;
     Txn txn;
     txn.guards.push_back(Guard::unchanged(found->entry.key, found->entry.changed));
     txn.writes.push_back(Write::put(found->entry.key, row.text()));

@@ -6,6 +6,7 @@
 // Thread safety: all calls; it has no state.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "space/stored/rows.hpp"
@@ -24,6 +25,10 @@ class Inspection {
   [[nodiscard]] std::vector<TicketInfo> inspect_waits(const Owner& owner) const;
   // As Space::evict() and, if `at_once`, Space::evict_now().
   [[nodiscard]] bool evict(Token token, bool at_once) const;
+  // As Space::evict_below() and, if `at_once`, Space::evict_below_now().
+  [[nodiscard]] std::size_t evict_below(const Path& path, bool at_once) const;
+  // As Space::ask_to_leave().
+  [[nodiscard]] bool ask_to_leave(Token token) const;
 
  private:
   struct Snapshot {
@@ -34,6 +39,8 @@ class Inspection {
   [[nodiscard]] Snapshot snapshot() const;
   [[nodiscard]] static std::vector<TicketInfo> describe(const Snapshot& all);
   void remove_dead(Snapshot& all) const;
+  // Adds the eviction of a ticket to a transaction, guarded on all that it was judged by.
+  void add_eviction(const Snapshot& all, const Seen& ticket, bool at_once, Txn& txn) const;
   [[nodiscard]] static std::vector<Guard> waits(const Snapshot& all, const Seen& ticket);
 
   Store& store_;

@@ -3,8 +3,8 @@
 //
 //   field                     | changed by                                 | read by
 //   --------------------------+--------------------------------------------+---------------------
-//   the claims and deadline   | until the grant: the thread that judges    | that thread; others
-//   in `row`                  | the ticket. Then calls on the Hold, which  | with `mutex` locked
+//   claims, max_hold and      | until the grant: the thread that judges    | that thread; others
+//   deadline in `row`         | the ticket. Then calls on the Hold, which  | with `mutex` locked
 //                             | one thread makes at a time, with `mutex`   |
 //                             | locked                                     |
 //   `number`, rest of `row`   | the thread that appends, before others can | any thread
@@ -51,12 +51,15 @@ struct Record {
   // other thread has begun a later round meanwhile.
   std::uint64_t round TENURE_GUARDED_BY(mutex) = 0;
   Watches watches TENURE_GUARDED_BY(mutex);
-  std::optional<std::stop_source> lost TENURE_GUARDED_BY(mutex);  // After the first lost().
-  bool is_lost TENURE_GUARDED_BY(mutex) = false;                  // lost() fires or has fired.
-  std::optional<Instant> deadline TENURE_GUARDED_BY(mutex);       // The newest that was read,
-  Revision seen_at TENURE_GUARDED_BY(mutex);                      // and the revision that wrote it.
-  bool evicted TENURE_GUARDED_BY(mutex) = false;                  // A row that says so was read.
-  bool moving TENURE_GUARDED_BY(mutex) = false;  // A downgrade moves it from one key to another.
+  bool watched TENURE_GUARDED_BY(mutex) = false;                   // The first round has begun.
+  std::optional<std::stop_source> lost TENURE_GUARDED_BY(mutex);   // After the first lost().
+  std::optional<std::stop_source> asked TENURE_GUARDED_BY(mutex);  // … asked_to_leave().
+  bool is_asked TENURE_GUARDED_BY(mutex) = false;                  // A row that says so was read.
+  bool is_lost TENURE_GUARDED_BY(mutex) = false;                   // lost() fires or has fired.
+  std::optional<Instant> deadline TENURE_GUARDED_BY(mutex);        // The newest that was read,
+  Revision seen_at TENURE_GUARDED_BY(mutex);      // and the revision that wrote it.
+  bool evicted TENURE_GUARDED_BY(mutex) = false;  // A row that says so was read.
+  bool moving TENURE_GUARDED_BY(mutex) = false;   // A downgrade moves it from one key to another.
 
   // Requires `mutex`, except on the thread that may change the claims.
   [[nodiscard]] std::string first_key() const { return row_key(row.claims.front(), number); }

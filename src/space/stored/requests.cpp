@@ -132,20 +132,18 @@ bool Requests::adopt_request(Record& record) {
 
 // ---- Tries ----
 
-Requests::Try Requests::try_append(Record& record, ConflictQuery::Extent& extent) {
-  Txn txn;
-  if (!tickets_.agree_on_limits(record.row, txn)) return Try::again;
-  if (record.part != nullptr) add_part(*record.part, txn);
-  Tickets::Append append{record.row, hints_, extent};
-  Tickets::Quiet now = tickets_.read_all(append.query(), max_operations - txn.guards.size() - 2);
+std::optional<Requests::Try> Requests::find_obstacle(const Row& row, const ConflictQuery& query,
+                                                     ConflictQuery::Extent& extent,
+                                                     Txn& txn) const {
+  Tickets::Quiet now = tickets_.read_all(query, max_operations - txn.guards.size() - 2);
   const ConflictQuery::Found& found = now.found;
   hints_.learn(found.unseen);
   if (found.blocked()) {
     std::vector<WatchFor> unused;
-    if (blockers_.clear_away(found, record.row.claims, Token{this_apply.value}, unused)) {
+    if (blockers_.clear_away(found, row.claims, Token{this_apply.value}, unused)) {
       return Try::again;
     }
-    tickets_.explain_refusal(record.row);
+    tickets_.explain_refusal(row);
     return Try::taken;
   }
   if (!found.free()) {
@@ -153,6 +151,28 @@ Requests::Try Requests::try_append(Record& record, ConflictQuery::Extent& extent
     return Try::again;
   }
   std::ranges::move(now.guards, std::back_inserter(txn.guards));
+  return std::nullopt;
+}
+
+bool Requests::available(const Record& record) const {
+  ConflictQuery::Extent extent = ConflictQuery::Extent::few;
+  for (;;) {
+    Txn unused;
+    if (!tickets_.agree_on_limits(record.row, unused)) continue;
+    const Tickets::Append append{record.row, hints_, extent};
+    const std::optional<Try> obstacle = find_obstacle(record.row, append.query(), extent, unused);
+    if (obstacle != Try::again) return !obstacle.has_value();
+  }
+}
+
+Requests::Try Requests::try_append(Record& record, ConflictQuery::Extent& extent) {
+  Txn txn;
+  if (!tickets_.agree_on_limits(record.row, txn)) return Try::again;
+  if (record.part != nullptr) add_part(*record.part, txn);
+  Tickets::Append append{record.row, hints_, extent};
+  if (const std::optional<Try> obstacle = find_obstacle(record.row, append.query(), extent, txn)) {
+    return *obstacle;
+  }
   append.add_to(txn);
   try {
     const Outcome outcome = store_.apply(txn);

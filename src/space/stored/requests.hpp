@@ -16,6 +16,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "space/stored/blockers.hpp"
 #include "space/stored/lifetime.hpp"
@@ -43,12 +44,17 @@ class Requests {
   [[nodiscard]] Tickets::View first_view(Record& record);
   // True: appended, and granted.
   [[nodiscard]] bool try_append(Record& record);
+  // Whether try_append() would be granted now; appends nothing.
+  [[nodiscard]] bool available(const Record& record) const;
   // Writes the deadline of a ticket that was granted by try_append().
   void start_deadline(Record& record);
 
  private:
   enum class Try : std::uint8_t { appended, taken, again };
   [[nodiscard]] Tickets::View append(Record& record);
+  // Null: nothing is in the way of the append; its guards are in the transaction.
+  [[nodiscard]] std::optional<Try> find_obstacle(const Row& row, const ConflictQuery& query,
+                                                 ConflictQuery::Extent& extent, Txn& txn) const;
   [[nodiscard]] Try try_append(Record& record, ConflictQuery::Extent& extent);
   // Throws if it finds why the append was not committed; otherwise the append is tried again.
   void explain_refusal(const Record& record) const;

@@ -170,6 +170,7 @@ Row parse_ticket(const Json& json) {
   if (const auto time = json.find("max_hold"); time != json.end()) row.max_hold = duration(*time);
   if (const auto time = json.find("deadline"); time != json.end()) row.deadline = instant(*time);
   row.evicted = json.value("evicted", false);
+  row.asked = json.value("asked", false);
   if (const auto number = json.find("number"); number != json.end()) {
     row.number = Token{natural(*number)};
   }
@@ -234,6 +235,7 @@ std::string Row::text() const {
     append_number(out, deadline->time_since_epoch().count());
   }
   if (evicted) out += R"(,"evicted":true)";
+  if (asked) out += R"(,"asked":true)";
   if (number != Token{}) {
     out += R"(,"number":)";
     append_number(out, number.value);

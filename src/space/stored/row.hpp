@@ -4,7 +4,7 @@
 //   {"session":"16 digits","request":7,
 //    "claims":[["book/3"],["shelf","shared"],["api","permits",3]],
 //    "owner":"job-7","label":"deploy","since":NS,"max_hold":NS,"deadline":NS,"evicted":true,
-//    "number":N}
+//    "asked":true,"number":N}
 // The entries of its other claims point to the first:
 //   {"session":"16 digits","first":["book/3"]}
 //
@@ -20,7 +20,8 @@
 //
 // Paths, groups and owners are in the text form of path.hpp. A label is any text; its zero bytes,
 // and bytes that are not UTF-8, are written as %XX. Times are nanoseconds of the store's
-// clock, since 1970. owner, label, max_hold, deadline and evicted are left out if they are not set.
+// clock, since 1970. owner, label, max_hold, deadline, evicted and asked are left out if they are
+// not set. asked: somebody wants the lock (Space::ask_to_leave).
 // number is present only after a downgrade moved the entry: the revision of the new key is then not
 // the ticket's number.
 #pragma once
@@ -56,6 +57,7 @@ struct Row {
   std::chrono::nanoseconds max_hold{0};
   std::optional<Instant> deadline;
   bool evicted = false;
+  bool asked = false;
   Token number;  // Zero: that of the key.
 
   [[nodiscard]] std::string text() const;

@@ -2,10 +2,12 @@
 
 #include <string>
 #include <string_view>
+#include <thread>
 #include <typeinfo>
 #include <utility>
 
 #include "space/stored/endings.hpp"
+#include "space/stored/ticket_watch.hpp"
 #include "space/stored/txn_part.hpp"
 #include "tenure/error.hpp"
 
@@ -75,6 +77,11 @@ bool StoredSpace::try_in_background(const detail::Ask& ask, detail::Waiter& wait
   return true;
 }
 
+bool StoredSpace::available(const detail::Ask& ask) {
+  const Stay stay{life_};
+  return requests_.available(*requests_.new_record(ask));
+}
+
 void StoredSpace::withdraw(detail::Waiter& waiter) noexcept {
   if (!life_.forked()) waits_.withdraw(waiter);
 }
@@ -120,25 +127,17 @@ detail::OwnerRef StoredSpace::owner(const Owner& owner) {
 
 detail::OwnerRef StoredSpace::on_terms(const detail::OwnerRef& owner, const detail::Terms& terms) {
   check_anchor(terms.anchor);
+  if (terms.part != nullptr) check_part(*terms.part);
   auto state = std::make_shared<detail::OwnerState>();
   if (owner != nullptr) {
     state->owner = owner->owner;
     state->terms = owner->terms;
   }
-  if (terms.max_hold.count() != 0) state->terms.max_hold = terms.max_hold;
-  if (!terms.label.empty()) state->terms.label = terms.label;
-  if (!terms.anchor.empty()) state->terms.anchor = terms.anchor;
-  if (terms.part != nullptr) {
-    check_part(*terms.part);
-    state->terms.part = terms.part;
-  }
-  if (terms.request_id.has_value()) {
-    state->terms.request_id = terms.request_id;
-    if (state->terms.anchor.empty()) {
-      throw BadRequest(
-          "a request id needs an anchor, since a session never repeats a request: call "
-          "anchored(key) first");
-    }
+  state->terms = detail::merge(std::move(state->terms), terms);
+  if (terms.request_id.has_value() && state->terms.anchor.empty()) {
+    throw BadRequest(
+        "a request id needs an anchor, since a session never repeats a request: call "
+        "anchored(key) first");
   }
   return state;
 }
@@ -172,6 +171,16 @@ bool StoredSpace::release_with(const detail::Grant& grant, const TxnPart& part) 
   return holds_.release_with(grant, part);
 }
 
+void StoredSpace::release_with_then(const detail::Grant& grant, TxnPart part,
+                                    Released done) noexcept {
+  if (life_.forked()) {
+    Backend::release_with_then(grant, std::move(part), std::move(done));
+    return;
+  }
+  waits_.in_background([this, grant, part = std::move(part)] { return release_with(grant, part); },
+                       std::move(done));
+}
+
 void StoredSpace::downgrade_with(detail::Grant& grant, std::span<const Claim> claims,
                                  const TxnPart& part) {
   life_.check_process();
@@ -179,9 +188,14 @@ void StoredSpace::downgrade_with(detail::Grant& grant, std::span<const Claim> cl
   holds_.downgrade(grant, claims, &part);
 }
 
-bool StoredSpace::renew(detail::Grant& grant) {
+bool StoredSpace::renew(detail::Grant& grant, std::chrono::nanoseconds max_hold) {
   life_.check_process();
-  return holds_.renew(grant);
+  return holds_.renew(grant, max_hold);
+}
+
+std::vector<Claim> StoredSpace::claims(const detail::Grant& grant) {
+  life_.check_process();
+  return holds_.claims(grant);
 }
 
 std::optional<Instant> StoredSpace::deadline(const detail::Grant& grant) {
@@ -197,6 +211,23 @@ std::vector<Guard> StoredSpace::guard(const detail::Grant& grant) {
 std::stop_token StoredSpace::lost(const detail::Grant& grant) {
   life_.check_process();
   return holds_.lost(grant);
+}
+
+std::stop_token StoredSpace::asked_to_leave(const detail::Grant& grant) {
+  life_.check_process();
+  return holds_.asked_to_leave(grant);
+}
+
+// Each time: a process that was stopped for longer than its session must not believe an earlier
+// answer.
+std::stop_token StoredSpace::session_lost() {
+  const Stay stay{life_};
+  life_.check_open();
+  std::stop_token token = lost_.get_token();
+  if (session_->lost().stop_requested()) {
+    while (!token.stop_requested()) std::this_thread::yield();
+  }
+  return token;
 }
 
 void StoredSpace::detach(const detail::Grant& grant) {
@@ -223,11 +254,32 @@ bool StoredSpace::evict(Token token, bool at_once) {
   return inspection_.evict(token, at_once);
 }
 
+std::size_t StoredSpace::evict_below(const Path& path, bool at_once) {
+  const Stay stay{life_};
+  life_.check_open();
+  return inspection_.evict_below(path, at_once);
+}
+
+bool StoredSpace::ask_to_leave(Token token) {
+  const Stay stay{life_};
+  life_.check_open();
+  return inspection_.ask_to_leave(token);
+}
+
+std::unique_ptr<detail::TicketWatch> StoredSpace::watch(const Path& path,
+                                                        std::function<void()> changed) {
+  const Stay stay{life_};
+  life_.check_open();
+  return std::make_unique<StoredTicketWatch>(
+      store_, [this, path] { return inspect(path); }, std::move(changed));
+}
+
 // ---- The end ----
 
 // Holders first: the end of a wait may have to wait for the store.
 void StoredSpace::on_session_lost() noexcept {
   holds_.on_session_lost();
+  holds_.fire(lost_);
   waits_.on_session_lost();
 }
 

@@ -30,6 +30,8 @@
 // for the end, for at most `ending_limit`.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -65,23 +67,32 @@ class StoredSpace final : public detail::Backend {
   bool request(const detail::Ask& ask, detail::Waiter& waiter) override;
   bool try_request(const detail::Ask& ask, detail::Grant& grant) override;
   bool try_in_background(const detail::Ask& ask, detail::Waiter& waiter) override;
+  [[nodiscard]] bool available(const detail::Ask& ask) override;
   void withdraw(detail::Waiter& waiter) noexcept override;
   bool release(const detail::Grant& grant) override;
   void drop(const detail::Grant& grant) noexcept override;
   void release_then(const detail::Grant& grant, Released done) noexcept override;
   void downgrade(detail::Grant& grant, std::span<const Claim> claims) override;
   bool release_with(const detail::Grant& grant, const TxnPart& part) override;
+  void release_with_then(const detail::Grant& grant, TxnPart part, Released done) noexcept override;
   void downgrade_with(detail::Grant& grant, std::span<const Claim> claims,
                       const TxnPart& part) override;
-  bool renew(detail::Grant& grant) override;
+  bool renew(detail::Grant& grant, std::chrono::nanoseconds max_hold) override;
+  [[nodiscard]] std::vector<Claim> claims(const detail::Grant& grant) override;
   [[nodiscard]] std::optional<Instant> deadline(const detail::Grant& grant) override;
   [[nodiscard]] std::vector<Guard> guard(const detail::Grant& grant) override;
   [[nodiscard]] std::stop_token lost(const detail::Grant& grant) override;
+  [[nodiscard]] std::stop_token asked_to_leave(const detail::Grant& grant) override;
+  [[nodiscard]] std::stop_token session_lost() override;
   [[nodiscard]] std::vector<TicketInfo> inspect(const Path& path) override;
   [[nodiscard]] std::optional<bool> attach(Token token, const Path& path,
                                            detail::Waiter& waiter) override;
   void detach(const detail::Grant& grant) override;
+  [[nodiscard]] std::unique_ptr<detail::TicketWatch> watch(const Path& path,
+                                                           std::function<void()> changed) override;
   bool evict(Token token, bool at_once) override;
+  std::size_t evict_below(const Path& path, bool at_once) override;
+  bool ask_to_leave(Token token) override;
   [[nodiscard]] detail::OwnerRef owner(const Owner& owner) override;
   [[nodiscard]] detail::OwnerRef on_terms(const detail::OwnerRef& owner,
                                           const detail::Terms& terms) override;
@@ -128,6 +139,7 @@ class StoredSpace final : public detail::Backend {
   Requests requests_;
   Waits waits_;
   Inspection inspection_;
+  std::stop_source lost_;                                             // Of session_lost().
   std::optional<std::stop_callback<std::function<void()>>> on_lost_;  // May run at once.
 };
 

@@ -1,7 +1,15 @@
 // Guards and writes of the caller in the transactions of requests, releases and downgrades.
 #include <gtest/gtest.h>
 
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/use_future.hpp>
 #include <chrono>
+#include <exception>
+#include <future>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -11,6 +19,7 @@
 #include <vector>
 
 #include "space/any_space_test.hpp"
+#include "tenure/asio.hpp"
 #include "tenure/memory_store.hpp"
 #include "tenure/tenure.hpp"
 
@@ -18,6 +27,8 @@ namespace tenure::stored {
 namespace {
 
 using namespace std::chrono_literals;
+
+namespace asio = boost::asio;
 
 const Path book = Path::of("book");
 const std::string log = "log/1";
@@ -143,6 +154,93 @@ TEST_P(TxnParts, AHoldThatIsBeingEvictedWritesNothing) {
   EXPECT_TRUE(space.try_lock(book).has_value());
 }
 
+// How an asynchronous release with this part ends: "yes", "no" or what was thrown.
+std::string released(Hold& hold, TxnPart part) {
+  asio::io_context io;
+  std::future<bool> held =
+      hold.async_release(std::move(part), asio::bind_executor(io, asio::use_future));
+  EXPECT_FALSE(hold);
+  io.run();
+  try {
+    return held.get() ? "yes" : "no";
+  } catch (const GuardFailed&) {
+    return "GuardFailed";
+  } catch (const BadRequest&) {
+    return "BadRequest";
+  } catch (const StoreError&) {
+    return "StoreError";
+  }
+}
+
+TEST_P(TxnParts, AnAsynchronousReleaseWritesInOneStep) {
+  const Space space = open(store);
+  Hold hold = space.lock(book);
+  EXPECT_EQ(released(hold, writing("done")), "yes");
+  EXPECT_FALSE(hold);
+  EXPECT_EQ(value(), "done");
+  EXPECT_TRUE(space.inspect().empty());
+  EXPECT_EQ(released(hold, writing("again")), "no") << "an empty hold writes nothing";
+  EXPECT_EQ(value(), "done");
+}
+
+TEST_P(TxnParts, AnAsynchronousReleaseWhoseGuardFailsBringsTheHoldBack) {
+  const Space space = open(store);
+  Hold hold = space.max_hold(1h).lock(book);
+  const Token token = hold.token();
+  const std::stop_token lost = hold.lost();
+  put("closed");
+  EXPECT_EQ(released(hold, writing_if_absent("closed")), "GuardFailed");
+  EXPECT_EQ(hold.token(), token);
+  EXPECT_EQ(value(), std::nullopt);
+  EXPECT_FALSE(space.try_lock(book).has_value());
+  EXPECT_TRUE(hold.renew());
+  const TxnPart theirs{.guards = {}, .writes = {Write::remove(std::string{"\x01"} + "book")}};
+  EXPECT_EQ(released(hold, theirs), "BadRequest");
+  EXPECT_EQ(hold.token(), token);
+  EXPECT_EQ(released(hold, writing_if_absent("open")), "yes");
+  EXPECT_EQ(value(), "written");
+  EXPECT_FALSE(lost.stop_requested()) << "a release is no loss";
+}
+
+TEST_P(TxnParts, AnAsynchronousReleaseOfALostHoldWritesNothing) {
+  const Space space = open(store);
+  Hold hold = space.lock(book);
+  space.evict_now(hold.token());
+  EXPECT_EQ(released(hold, writing("done")), "no");
+  EXPECT_FALSE(hold);
+  EXPECT_EQ(value(), std::nullopt);
+}
+
+TEST_P(TxnParts, AnAsynchronousReleaseWorksInACoroutineAndAfterClose) {
+  Space space = open(store);
+  Hold hold = space.lock(book);
+  space.close();
+  asio::io_context io;
+  asio::co_spawn(
+      io,
+      [&]() -> asio::awaitable<void> {
+        const bool held = co_await hold.async_release(writing("done"), asio::use_awaitable);
+        EXPECT_TRUE(held);
+      },
+      asio::detached);
+  io.run();
+  EXPECT_EQ(value(), "done");
+}
+
+// Nobody hears of the guard that failed, and the hold has no object to come back to.
+TEST_P(TxnParts, AnAsynchronousReleaseThatNobodyAwaitsGivesTheHoldBack) {
+  const Space space = open(store);
+  put("closed");
+  {
+    asio::io_context io;
+    Hold hold = space.lock(book);
+    hold.async_release(writing_if_absent("closed"),
+                       asio::bind_executor(io, [](const std::exception_ptr&, bool) { FAIL(); }));
+  }
+  await_tickets(space, 0);
+  EXPECT_EQ(value(), std::nullopt);
+}
+
 TEST_P(TxnParts, ADowngradeWritesInOneStep) {
   const Space space = open(store);
   Hold hold = space.lock(book);
@@ -189,12 +287,16 @@ TEST(LocalTxnPart, IsRefused) {
   EXPECT_THROW(static_cast<void>(space.with_txn(writing("x"))), BadRequest);
   Hold hold = space.lock(book);
   EXPECT_THROW(hold.release(writing("x")), BadRequest);
+  EXPECT_EQ(released(hold, writing("x")), "BadRequest");
   EXPECT_THROW(hold.downgrade(book.shared(), writing("x")), BadRequest);
   EXPECT_TRUE(hold.release());
 }
 
 // The answer of the release gets lost: the hold stays, and the next call finds out.
-TEST(LostTxnPart, IsMadeWithTheReleaseOrNotAtAll) {
+class LostTxnPart : public ::testing::TestWithParam<bool> {};
+
+TEST_P(LostTxnPart, IsMadeWithTheReleaseOrNotAtAll) {
+  const bool asynchronous = GetParam();
   for (const bool made : {true, false}) {
     const auto store = std::make_shared<MemoryStore>(MemoryStore::Clock::virtual_time);
     const Space space = open(store);
@@ -205,7 +307,11 @@ TEST(LostTxnPart, IsMadeWithTheReleaseOrNotAtAll) {
       if (made) static_cast<void>(store->apply(txn));
       throw StoreError("lost", true);
     });
-    EXPECT_THROW(hold.release(writing("done")), StoreError);
+    if (asynchronous) {
+      EXPECT_EQ(released(hold, writing("done")), "StoreError");
+    } else {
+      EXPECT_THROW(hold.release(writing("done")), StoreError);
+    }
     store->before_apply(nullptr);
     ASSERT_TRUE(hold);
     EXPECT_EQ(hold.release(writing("again")), !made);
@@ -215,6 +321,10 @@ TEST(LostTxnPart, IsMadeWithTheReleaseOrNotAtAll) {
     EXPECT_TRUE(space.inspect().empty());
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(In, LostTxnPart, ::testing::Bool(), [](const auto& kind) {
+  return std::string{kind.param ? "asynchronous" : "waiting"};
+});
 
 std::vector<std::string_view> stored_spaces() {
   std::vector<std::string_view> kinds = all_spaces();

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <iterator>
 #include <string>
 #include <utility>
 
+#include "base/thrown_by.hpp"
 #include "space/stored/deadlock.hpp"
 #include "tenure/detail/saturating.hpp"
 #include "tenure/error.hpp"
@@ -26,7 +28,7 @@ Waits::Waits(const Parts& parts)
     : parts_(parts),
       tickets_(parts.store, parts.hints),
       request_threads_(std::make_unique<RequestThreads>()),
-      runner_(std::make_unique<Runner>()) {}
+      runner_(std::make_unique<space::Runner>()) {}
 
 void Waits::join() noexcept {
   request_threads_.reset();
@@ -199,19 +201,19 @@ void Waits::on_notice(std::uint64_t number) noexcept {
 
 // The store cannot be read now: nothing is decided, and it is read again.
 void Waits::look_again_soon(const RecordRef& record) noexcept {
-  try {
+  std::exception_ptr error = base::thrown_by([&] {
     WatchFor soon;
     soon.until = detail::saturating_add(parts_.store.latest_now(), look_retry_time);
     watch_for(record, {std::move(soon)});
-  } catch (...) {
-    // Without a watch nothing would end the wait.
-    if (record->row.anchored()) {
-      end_wait(record, detail::WaitOutcome::failed, std::current_exception());
-    } else {
-      end_wait(record, detail::WaitOutcome::lost);
-    }
-    if (!record->adopted) parts_.retries.apply_later(removal(*record), record->row.anchored());
+  });
+  if (error == nullptr) return;
+  // Without a watch nothing would end the wait.
+  if (record->row.anchored()) {
+    end_wait(record, detail::WaitOutcome::failed, std::move(error));
+  } else {
+    end_wait(record, detail::WaitOutcome::lost);
   }
+  if (!record->adopted) parts_.retries.apply_later(removal(*record), record->row.anchored());
 }
 
 // ---- The end of a wait ----
@@ -228,11 +230,11 @@ detail::Waiter* Waits::take(const RecordRef& record) noexcept {
 }
 
 void Waits::end_lost_wait(const RecordRef& record) noexcept {
-  try {
-    if (record->row.anchored()) Tickets::throw_anchor_lost(record->row);
+  if (record->row.anchored()) {
+    end_wait(record, detail::WaitOutcome::failed,
+             base::thrown_by([&] { Tickets::throw_anchor_lost(record->row); }));
+  } else {
     end_wait(record, detail::WaitOutcome::lost);
-  } catch (...) {
-    end_wait(record, detail::WaitOutcome::failed, std::current_exception());
   }
 }
 

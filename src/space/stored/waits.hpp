@@ -27,6 +27,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -34,6 +35,7 @@
 
 #include "base/annotations.hpp"
 #include "base/mutex.hpp"
+#include "space/runner.hpp"
 #include "space/stored/blockers.hpp"
 #include "space/stored/holds.hpp"
 #include "space/stored/lifetime.hpp"
@@ -41,7 +43,6 @@
 #include "space/stored/request_threads.hpp"
 #include "space/stored/requests.hpp"
 #include "space/stored/retries.hpp"
-#include "space/stored/runner.hpp"
 #include "space/stored/sweeper.hpp"
 #include "space/stored/tickets.hpp"
 #include "tenure/detail/backend.hpp"
@@ -74,6 +75,8 @@ class Waits {
   bool try_request(const RecordRef& record, detail::Grant& grant);
   void try_in_background(const RecordRef& record, detail::Waiter& waiter);
   void withdraw(detail::Waiter& waiter) noexcept;
+  // Makes a call that may wait for a server on a thread of the space, and tells how it ended.
+  void in_background(std::function<bool()> call, detail::Backend::Released done) noexcept;
 
   void close() noexcept;  // Ends all waits with `closed`, and removes their tickets.
   void on_session_lost() noexcept;
@@ -123,7 +126,7 @@ class Waits {
   std::map<std::uint64_t, Waiting> waiting_ TENURE_GUARDED_BY(mutex_);  // By ticket number.
 
   std::unique_ptr<RequestThreads> request_threads_;
-  std::unique_ptr<Runner> runner_;
+  std::unique_ptr<space::Runner> runner_;
 };
 
 }  // namespace tenure::stored

@@ -3,8 +3,11 @@
 // The thread that takes a request out of asking_ has decided how its wait ends. The thread that
 // makes the request then finds it gone, and removes the ticket if there is one.
 #include <exception>
+#include <functional>
+#include <memory>
 #include <utility>
 
+#include "base/thrown_by.hpp"
 #include "space/stored/waits.hpp"
 #include "tenure/error.hpp"
 
@@ -34,6 +37,23 @@ void Waits::ask_in_background(const RecordRef& record, detail::Waiter& waiter) {
     }
     parts_.life.leave();
     if (!taken) throw;
+  }
+}
+
+void Waits::in_background(std::function<bool()> call, detail::Backend::Released done) noexcept {
+  parts_.life.enter();
+  const auto told = std::make_shared<detail::Backend::Released>(std::move(done));
+  try {
+    request_threads_->run(RequestThreads::own(), [this, call = std::move(call), told] {
+      const Lifetime::Working working{parts_.life};
+      bool result = false;
+      std::exception_ptr error = base::thrown_by([&] { result = call(); });
+      (*told)(std::move(error), result);
+      parts_.life.leave();
+    });
+  } catch (...) {  // No thread can be started.
+    (*told)(std::current_exception(), false);
+    parts_.life.leave();
   }
 }
 
@@ -68,37 +88,39 @@ void Waits::ask_for_waiter(const RecordRef& record) noexcept {
     return;
   }
   Tickets::View view;
-  try {
+  bool taken = false;
+  std::exception_ptr error = base::thrown_by([&] {
     parts_.life.check_open();
     if (!record->only_try) {
       view = parts_.requests.first_view(*record);
-    } else if (!parts_.requests.try_append(*record)) {
-      end_asked(record, detail::WaitOutcome::taken);
-      parts_.life.leave();
-      return;
+    } else {
+      taken = !parts_.requests.try_append(*record);
     }
-  } catch (...) {
-    end_asked(record, detail::WaitOutcome::failed, std::current_exception());
+  });
+  if (error != nullptr || taken) {
+    end_asked(record, taken ? detail::WaitOutcome::taken : detail::WaitOutcome::failed,
+              std::move(error));
     parts_.life.leave();
     return;
   }
   switch (queue_asked(record)) {
     case Queued::queued: break;
     case Queued::unwanted: parts_.holds.give_up(record); return;
-    case Queued::twice: try { throw_waited_for(*record);
-      } catch (...) {
-        end_asked(record, detail::WaitOutcome::failed, std::current_exception());
-      }
+    case Queued::twice:
+      end_asked(record, detail::WaitOutcome::failed,
+                base::thrown_by([&] { throw_waited_for(*record); }));
       parts_.life.leave();
       return;
   }
   detail::Waiter& waiter = *record->waiter;
-  try {
-    const bool granted =
-        record->only_try ? hold_tried(record) : wait_in_line(record, std::move(view));
-    if (granted) tell(waiter, detail::WaitOutcome::granted);
-  } catch (...) {
-    waiter.error = std::current_exception();
+  bool granted = false;
+  error = base::thrown_by([&] {
+    granted = record->only_try ? hold_tried(record) : wait_in_line(record, std::move(view));
+  });
+  if (granted) {
+    tell(waiter, detail::WaitOutcome::granted);
+  } else if (error != nullptr) {
+    waiter.error = std::move(error);
     tell(waiter, detail::WaitOutcome::failed);
   }
 }

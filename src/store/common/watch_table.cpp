@@ -139,6 +139,19 @@ std::optional<Instant> WatchTable::next_time() const {
   return by_time_.empty() ? std::nullopt : std::optional{by_time_.begin()->first};
 }
 
+const WatchFor* WatchTable::armed(Id id) const {
+  const auto at = watches_.find(id);
+  return at == watches_.end() || at->second.ready ? nullptr : &at->second.what;
+}
+
+std::vector<WatchTable::Id> WatchTable::armed() const {
+  std::vector<Id> found;
+  for (const auto& [id, one] : watches_) {
+    if (!one.ready) found.push_back(id);
+  }
+  return found;
+}
+
 bool WatchTable::watches(std::string_view session) const {
   return by_session_.find(session) != by_session_.end();
 }

@@ -70,6 +70,9 @@ class WatchTable {
     due_if([](const WatchFor& /*what*/) { return true; });
   }
 
+  // Null: its notice is due, or the watch is gone.
+  [[nodiscard]] const WatchFor* armed(Id id) const TENURE_REQUIRES(mutex);
+  [[nodiscard]] std::vector<Id> armed() const TENURE_REQUIRES(mutex);
   [[nodiscard]] bool any_armed() const TENURE_REQUIRES(mutex) { return armed_ != 0; }
   [[nodiscard]] bool any_ranges() const TENURE_REQUIRES(mutex) {
     return !by_key_.empty() || !by_range_.empty();

@@ -1,6 +1,7 @@
 // One atomic step: guards, writes, reads, revisions.
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "store/conformance.hpp"
 
@@ -46,6 +47,30 @@ TEST_P(StoreConformance, WritesNothingWhenAGuardFailsAndReadsAllTheSame) {
   ASSERT_EQ(outcome.reads.size(), 1U);
   EXPECT_EQ(outcome.reads[0], (std::vector<Entry>{{"a", "old", before, before}}));
   EXPECT_EQ(read(everything()), outcome.reads[0]);
+}
+
+// Each shape that a store may have a short path for.
+TEST_P(StoreConformance, ARefusedApplyUsesNoRevisionUp) {
+  const Revision there = put("there");
+  const std::vector<Txn> refused{
+      txn({Guard::present("gone")}, {Write::append("line/", "")}),
+      txn({Guard::present("gone")}, {Write::append("line/", "")}, {Range::prefix("m").last()}),
+      txn({Guard::present("gone")}, {Write::remove("gone")}),
+      txn({Guard::unchanged("there", {there.value + 1})}, {Write::remove("there")}),
+      txn({Guard::unchanged("gone", {1})}, {Write::remove("gone")}),
+      txn({Guard::absent("there")}, {Write::put("there", "")}),
+      txn({Guard::empty(everything())}, {Write::append("line/", ""), Write::remove("there")})};
+  for (int round = 0; round < 3; ++round) {
+    const Outcome made = store().apply(
+        txn({Guard::present("there")}, {Write::append("line/", "")}, {Range::prefix("m").last()}));
+    ASSERT_TRUE(made.committed);
+    for (const Txn& one : refused) {
+      const Outcome outcome = store().apply(one);
+      EXPECT_FALSE(outcome.committed);
+      EXPECT_EQ(outcome.revision, made.revision);
+      EXPECT_EQ(newest(), made.revision);
+    }
+  }
 }
 
 TEST_P(StoreConformance, AnyFailingGuardIsEnough) {

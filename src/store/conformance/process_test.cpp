@@ -2,17 +2,84 @@
 // survive a fork once it was used.
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "store/conformance.hpp"
+#include "tenure/space.hpp"
+#include "tests/kit/patience.hpp"
 #include "tests/kit/process.hpp"
 
 namespace tenure::conformance {
+namespace {
+
+std::size_t notices(Store& store) {
+  const auto facts = store.facts();
+  return std::stoul(std::ranges::find(facts, "notices", &Store::Fact::name)->value);
+}
+
+// Locks and releases on command; says how many notices it got, and how long the queue is.
+void wait_in_line(const std::shared_ptr<Store>& store, const kit::Line& line) {
+  const Space space = tenure::open(store, {.label = {}, .ttl = std::chrono::minutes{1}});
+  std::optional<Hold> hold;
+  std::jthread waits;
+  while (const auto word = line.hear()) {
+    if (*word == "lock") {
+      waits = std::jthread{[&](const std::stop_token& stop) {
+        hold = space.lock(Path::of("book"), stop);
+        if (hold) line.say("holds");
+      }};
+    } else if (*word == "release") {
+      waits.join();
+      hold->release();
+      line.say("released");
+    } else {
+      const std::size_t count = *word == "queue" ? space.inspect().size() : notices(*store);
+      line.say(std::to_string(count));
+    }
+  }
+}
+
+}  // namespace
+
+std::size_t count_notices(std::size_t processes, std::size_t releases,
+                          const std::function<std::shared_ptr<Store>()>& open) {
+  std::vector<kit::Process> queue;
+  for (std::size_t i = 0; i <= processes; ++i) {
+    queue.emplace_back([&open](const kit::Line& line) { wait_in_line(open(), line); });
+  }
+  const kit::Process& observer = queue.back();
+  for (std::size_t i = 0; i < processes; ++i) {
+    queue[i].tell("lock");
+    if (i == 0) {
+      EXPECT_EQ(queue[i].hear(), "holds");
+    }
+    kit::until([&] { return observer.ask("queue") == std::to_string(i + 1); });
+  }
+  const auto told = [&](std::size_t from) {
+    std::size_t sum = 0;
+    for (std::size_t i = from; i < processes; ++i) sum += std::stoul(queue[i].ask("notices"));
+    return sum;
+  };
+  const std::size_t before = told(1);
+  for (std::size_t i = 0; i < releases; ++i) {
+    EXPECT_EQ(queue[i].ask("release"), "released");
+    EXPECT_EQ(queue[i + 1].hear(), "holds");
+  }
+  const std::size_t sum = told(1) - before;
+  for (kit::Process& one : queue) one.kill();
+  return sum;
+}
+
 namespace {
 
 using kit::Children;

@@ -70,6 +70,29 @@ TEST_P(StoreConformance, ThenIsMadeAndToldInOrder) {
   EXPECT_EQ(read(Range::prefix("q")).size(), count);
 }
 
+// A refused transaction reports the revision of the neighbour before it, and the store's newest
+// revision is the last neighbour's.
+TEST_P(StoreConformance, ThenRefusedUsesNoRevisionUp) {
+  Told told;
+  const Revision before = put("there");
+  constexpr std::size_t rounds = 40;
+  for (std::size_t i = 0; i < rounds; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    store().apply_then(durable({Guard::present("gone")}, {Write::append("line/", "")}),
+                       told.next("a"));
+    store().apply_then(durable({Guard::present("there")}, {Write::put(key, "")}), told.next("b"));
+    store().apply_then(durable({Guard::present("gone")}, {Write::remove("gone")}), told.next("c"));
+  }
+  told.wait(3 * rounds);
+  const std::vector<Revision> revisions = told.revisions();
+  for (std::size_t i = 0; i < rounds; ++i) {
+    EXPECT_EQ(revisions[3 * i], i == 0 ? before : revisions[(3 * i) - 2]);
+    EXPECT_EQ(revisions[(3 * i) + 2], revisions[(3 * i) + 1]);
+    EXPECT_EQ(read(Range::key("k" + std::to_string(i))).at(0).changed, revisions[(3 * i) + 1]);
+  }
+  EXPECT_EQ(newest(), revisions.back());
+}
+
 // A transaction that fails its guard does not affect its neighbours; each one sees what earlier
 // ones wrote.
 TEST_P(StoreConformance, ThenJudgesEachByItsOwnGuards) {

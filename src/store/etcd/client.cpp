@@ -1,5 +1,6 @@
 #include "store/etcd/client.hpp"
 
+#include <set>
 #include <utility>
 
 #include "store/etcd/channel.hpp"
@@ -149,13 +150,22 @@ bool Client::history(const Period& period, const std::function<bool(const pb::Ke
 
 struct Client::Changes::Stream {
   std::string error;
-  Parts* parts = nullptr;                  // Set while the stream is registered there.
+  Parts* parts = nullptr;  // Set while the stream is registered there.
+  std::shared_ptr<Parts::Endpoint> endpoint;
   grpc::ClientContext* context = nullptr;  // Guarded by mutex; so is `cancelled`.
   bool cancelled = false;
   base::Mutex mutex;
   std::unique_ptr<grpc::ClientContext> own;
+  // One thread reads, any thread writes; `writing` guards the pointer against the stream's end.
+  base::Mutex writing;
   std::unique_ptr<grpc::ClientReaderWriter<pb::WatchRequest, pb::WatchResponse>> stream;
 
+  std::set<std::int64_t> unwatched TENURE_GUARDED_BY(writing);
+
+  void write(const pb::WatchRequest& request) {
+    const base::Mutex::Scoped lock{writing};
+    if (stream) stream->Write(request);  // A stream that has ended says so to its reader.
+  }
   // False: cancelled already.
   bool begin() {
     auto fresh = std::make_unique<grpc::ClientContext>();
@@ -168,6 +178,7 @@ struct Client::Changes::Stream {
   void end() {
     if (stream) {
       own->TryCancel();
+      const base::Mutex::Scoped lock{writing};
       const grpc::Status status = stream->Finish();
       if (!status.ok()) error = status.error_message();
       stream.reset();
@@ -182,8 +193,7 @@ struct Client::Changes::Stream {
 Client::Changes::Changes() : stream_(std::make_unique<Stream>()) {}
 Client::Changes::~Changes() { stream_->end(); }
 
-// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): a range has an order.
-bool Client::Changes::open(Client& client, const std::string& from, const std::string& to) {
+bool Client::Changes::open(Client& client, const std::string& probe) {
   Stream& self = *stream_;
   self.end();
   if (!self.begin()) return false;
@@ -195,7 +205,7 @@ bool Client::Changes::open(Client& client, const std::string& from, const std::s
     return false;
   }
   // The stream has no time limit, so first check that the endpoint answers at all.
-  grpc::Status status = parts.learn_term(*endpoint, from, deadline);
+  grpc::Status status = parts.learn_term(*endpoint, probe, deadline);
   if (!status.ok() || !parts.prepare(*endpoint, *self.own, deadline, status)) {
     self.error = status.error_message();
     if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
@@ -210,30 +220,50 @@ bool Client::Changes::open(Client& client, const std::string& from, const std::s
   self.own->AddMetadata(require_leader, "true");
   parts.stream_begins(*endpoint, *self.own);
   self.parts = &parts;
+  self.endpoint = endpoint;
+  const base::Mutex::Scoped lock{self.writing};
   self.stream = endpoint->watch->Watch(self.own.get());
-  pb::WatchRequest request;
-  request.mutable_create_request()->set_key(from);
-  request.mutable_create_request()->set_range_end(to);
-  pb::WatchResponse response;
-  if (self.stream->Write(request) && self.stream->Read(&response) && response.created() &&
-      !response.canceled()) {
-    return true;
-  }
-  if (response.canceled()) self.error = response.cancel_reason();
-  self.end();
-  parts.leave(*endpoint);
-  parts.forget_token();
-  return false;
+  self.unwatched.clear();
+  return true;
 }
 
 bool Client::Changes::next(pb::WatchResponse& response) {
   Stream& self = *stream_;
   if (!self.stream) return false;
-  response.Clear();
-  if (self.stream->Read(&response) && !response.canceled()) return true;
-  if (response.canceled()) self.error = response.cancel_reason();
+  for (;;) {
+    response.Clear();
+    if (!self.stream->Read(&response)) break;
+    if (!response.canceled()) return true;
+    {
+      const base::Mutex::Scoped lock{self.writing};
+      if (self.unwatched.erase(response.watch_id()) != 0) continue;
+    }
+    self.error = response.cancel_reason();
+    self.parts->leave(*self.endpoint);
+    self.parts->forget_token();
+    break;
+  }
   self.end();
   return false;
+}
+
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): a range has an order.
+void Client::Changes::watch(std::int64_t id, const std::string& from, const std::string& to) {
+  pb::WatchRequest request;
+  request.mutable_create_request()->set_watch_id(id);
+  request.mutable_create_request()->set_key(from);
+  request.mutable_create_request()->set_range_end(to);
+  stream_->write(request);
+}
+
+void Client::Changes::unwatch(std::int64_t id) {
+  pb::WatchRequest request;
+  request.mutable_cancel_request()->set_watch_id(id);
+  {
+    const base::Mutex::Scoped lock{stream_->writing};
+    stream_->unwatched.insert(id);
+  }
+  stream_->write(request);
 }
 
 void Client::Changes::cancel() {

@@ -87,7 +87,8 @@ class Client {
   // One for each endpoint.
   [[nodiscard]] std::vector<Status> status();
 
-  // All changes of keys in [from, to) after open() has returned.
+  // One stream, with any number of watches: each receives the changes of the keys in a range after
+  // the response that says that it was created.
   class Changes {
    public:
     Changes();
@@ -95,10 +96,14 @@ class Client {
     Changes& operator=(const Changes&) = delete;
     ~Changes();
 
-    // False: the stream can't be opened now; error() says why.
-    [[nodiscard]] bool open(Client& client, const std::string& from, const std::string& to);
+    // False: the stream can't be opened now; error() says why. `probe`: a key to read first.
+    [[nodiscard]] bool open(Client& client, const std::string& probe);
     // Blocks. False: the stream has ended; error() says why.
     [[nodiscard]] bool next(pb::WatchResponse& response);
+    // From any thread, while another one reads. Without effect when the stream has ended. An id is
+    // greater than zero, and never used twice on a stream.
+    void watch(std::int64_t id, const std::string& from, const std::string& to);
+    void unwatch(std::int64_t id);
     // From any thread: pending and later calls of open() and next() return false.
     void cancel();
     [[nodiscard]] const std::string& error() const noexcept;

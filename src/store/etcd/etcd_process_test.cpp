@@ -80,6 +80,16 @@ TEST(EtcdProcesses, ASessionThatNoThreadCanRenewIsNotOpened) {
   EXPECT_EQ(client.ask("again"), "alive");
 }
 
+// etcd tells each process of the keys that it watches, not of everything under the prefix.
+TEST(EtcdProcesses, AReleaseTellsOneOf64Processes) {
+  const Etcd server;
+  constexpr std::size_t releases = 10;
+  const std::size_t told = conformance::count_notices(
+      64, releases, [url = server.url("queue")] { return open_etcd_alone(url); });
+  EXPECT_GE(told, releases);
+  EXPECT_LE(told, 3 * releases);
+}
+
 TEST(EtcdProcesses, ALeaseIsToldToBeLostThoughNoThreadCanBeStarted) {
   const Process client{[](const Line& line) {
     kit::give_up_root();

@@ -52,6 +52,14 @@ class Executor {
   };
   [[nodiscard]] PositionNow read_position();
 
+  // The values of these keys of etcd's, and the newest revision, at one moment. Throws StoreError.
+  struct ValuesNow {
+    Revision newest;
+    std::int64_t by_etcd = 0;
+    std::vector<std::optional<std::string>> values;  // Nothing: there is no such key.
+  };
+  [[nodiscard]] ValuesNow read_values(std::span<const std::string> etcd_keys);
+
   // The watch stream reported that the key was removed.
   void key_removed(std::string_view key) { caches_.keys.erase(key); }
 

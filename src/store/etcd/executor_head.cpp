@@ -24,6 +24,27 @@ Executor::PositionNow Executor::read_position() {
   return {.position = parse_position(layout_, response).value_or(Position{}), .by_etcd = by_etcd};
 }
 
+Executor::ValuesNow Executor::read_values(std::span<const std::string> etcd_keys) {
+  pb::TxnRequest request;
+  *request.add_success()->mutable_request_range() = position_request(layout_);
+  for (const std::string& key : etcd_keys) {
+    request.add_success()->mutable_request_range()->set_key(key);
+  }
+  pb::TxnResponse response;
+  const std::int64_t asked = boot_ns();
+  client_.txn(request, response, false);
+  ValuesNow now{.newest = {}, .by_etcd = response.header().revision(), .values = {}};
+  see(now.by_etcd, asked);
+  const auto position = parse_position(layout_, response.responses(0).response_range());
+  now.newest = position.value_or(Position{}).newest;
+  for (int i = 1; i < response.responses_size(); ++i) {
+    const auto& kvs = response.responses(i).response_range().kvs();
+    now.values.emplace_back();
+    if (!kvs.empty()) now.values.back() = kvs.Get(0).value();
+  }
+  return now;
+}
+
 Position Executor::position_at(std::int64_t by_etcd) {
   pb::RangeRequest request = position_request(layout_);
   request.set_revision(by_etcd);

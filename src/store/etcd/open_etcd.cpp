@@ -11,6 +11,7 @@
 #include "base/fork.hpp"
 #include "base/mutex.hpp"
 #include "store/etcd/etcd_store.hpp"
+#include "store/etcd/watches.hpp"
 #include "store/threads.hpp"
 
 namespace tenure::etcd {
@@ -110,6 +111,7 @@ std::vector<Store::Fact> EtcdStore::facts() {
   add("clock ahead of wall time, ms", std::to_string(offset.count()));
   add("sessions", std::to_string(outcome.reads.front().size()));
   add("sessions dead", std::to_string(dead));
+  add("notices", std::to_string(parts_->watches->heard()));
   return facts;
 }
 

@@ -26,11 +26,13 @@ void Watches::read_stream() {
   std::random_device random;
   for (;;) {
     if (begin()) {
-      backoff.reset();
-      while (changes_.next(response)) take(response);
+      while (changes_.next(response)) {
+        backoff.reset();
+        take(response);
+      }
     }
     const Lock lock{table_.mutex};
-    live_ = false;
+    if (live_) end();
     if (stopping_) return;
     if (backoff.at_cap()) {
       table_.all_due();
@@ -41,31 +43,25 @@ void Watches::read_stream() {
   }
 }
 
-// Reads the head after the stream has begun: changes newer than the head will arrive on the stream.
+// All watches that wait for changes are judged when the stream tells of them.
 bool Watches::begin() {
-  const Layout& layout = executor_->layout();
-  if (!changes_.open(executor_->client(), layout.head(), layout.end())) return false;
-  Executor::PositionNow now;
-  try {
-    now = executor_->read_position();
-  } catch (...) {
-    return false;
-  }
+  if (!changes_.open(executor_->client(), executor_->layout().head())) return false;
   const Lock lock{table_.mutex};
-  const Position& position = now.position;
-  if (position.newest != newest_ || floor_ == Revision{}) {
-    recent_.clear();
-    floor_ = position.newest;
-    newest_ = position.newest;
-  }
   live_ = true;
-  head_ = position.head.revision;
-  head_put_at_ = position.put_at;
-  since_ = now.by_etcd;
-  table_.due_if([this](const WatchFor& what) TENURE_REQUIRES(table_.mutex) { return due(what); });
-  for (const std::string& session : table_.sessions()) ask_about(session);
+  fresh_ = table_.armed();
+  ++stream_number_;
   work_.notify_one();
   return true;
+}
+
+void Watches::end() {
+  live_ = false;
+  interests_.lose();
+  asked_.clear();
+  unneeded_.clear();
+  since_.reset();
+  lease_since_.clear();
+  fresh_.clear();
 }
 
 // The revision of a removal, which moves no head.
@@ -80,13 +76,57 @@ Revision Watches::revision_of(std::int64_t by_etcd) {
 // All events of one revision of etcd's are in one response.
 void Watches::take(const pb::WatchResponse& response) {
   const Lock lock{table_.mutex};
+  const std::int64_t id = response.watch_id();
+  const auto asked = asked_.find(id);
+  if (asked == asked_.end()) return;
+  if (response.created()) {
+    asked->second.created = true;
+    asked->second.since = response.header().revision();
+    work_.notify_one();
+    return;
+  }
   const auto& events = response.events();
+  heard_ += static_cast<std::uint64_t>(events.size());
+  if (!asked->second.name.empty()) {
+    for (const pb::Event& event : events) take_key(event, id);
+    work_.notify_one();
+    return;
+  }
   for (int first = 0, last = 0; first < events.size(); first = last) {
     const std::int64_t number = events.Get(first).kv().mod_revision();
     while (last < events.size() && events.Get(last).kv().mod_revision() == number) ++last;
     take_step({events.data() + first, events.data() + last}, number);
   }
   work_.notify_one();
+}
+
+// An event of a watch of one key. Only a put says which revision of ours it is. A removal counts as
+// newer than everything, and the key is read again for later watches.
+void Watches::take_key(const pb::Event& event, std::int64_t id) {
+  const pb::KeyValue& kv = event.kv();
+  const Layout& layout = executor_->layout();
+  if (const auto session = layout.lease_key_at(kv.key())) {
+    if (event.type() == pb::Event::DELETE) died(std::string{*session});
+    return;
+  }
+  const auto key = layout.entry_at(kv.key());
+  if (!key) return;
+  if (event.type() == pb::Event::DELETE) {
+    executor_->key_removed(*key);
+    changed(this_apply, *key);
+    const auto asked = asked_.find(id);
+    if (asked == asked_.end() || !asked->second.held) return;
+    asked->second.held = false;
+    if (interests_.forget(asked->second.name)) return;  // read_interests() reads it again.
+    unneeded_.push_back(id);
+    asked_.erase(asked);
+    return;
+  }
+  try {
+    changed(parse_value(kv.value()).changed, *key);
+  } catch (const StoreError&) {  // Not written by this version.
+    changed(this_apply, *key);
+  }
 }
 
 // The event of the head says which revision of ours it is.

@@ -22,7 +22,9 @@ char manner_of(const Range& range) {
 // The ranges of a free lock are empty, and one query finds that out. Only if there is an entry,
 // take() reads it. Neither of the two sees the row that the statement itself inserts.
 std::string add_sql(const Target& target, const std::string& manners) {
-  if (manners.empty()) return target.in_schema(add_ticket_sql);
+  if (manners.empty()) {
+    return target.in_schema(or_give_back(std::string{add_ticket_sql} + "RETURNING true"));
+  }
   std::string pairs;
   std::string froms;
   std::string tos;
@@ -43,12 +45,11 @@ std::string add_sql(const Target& target, const std::string& manners) {
     backwards.append(comma).append(manners[i] == 'r' || manners[i] == 'R' ? "true" : "false");
     stamps.append(comma).append(earlier ? "int8send(created)" : "NULL");
   }
-  return target.in_schema(std::string{add_ticket_sql} +
-                          "RETURNING CASE WHEN EXISTS (SELECT FROM (VALUES " + pairs +
-                          ") AS r(f, t), @.entry AS e WHERE e.key >= r.f AND e.key < r.t) "
-                          "THEN @.take(ARRAY[" +
-                          froms + "], ARRAY[" + tos + "], '{" + ones + "}', '{" + zeros + "}', '{" +
-                          backwards + "}', ARRAY[" + stamps + "]::bytea[]) END");
+  return target.in_schema(or_give_back(
+      std::string{add_ticket_sql} + "RETURNING CASE WHEN EXISTS (SELECT FROM (VALUES " + pairs +
+      ") AS r(f, t), @.entry AS e WHERE e.key >= r.f AND e.key < r.t) THEN @.take(ARRAY[" + froms +
+      "], ARRAY[" + tos + "], '{" + ones + "}', '{" + zeros + "}', '{" + backwards + "}', ARRAY[" +
+      stamps + "]::bytea[]) END"));
 }
 
 // Replaces each #. The caller has replaced each @ before.
@@ -67,16 +68,17 @@ bool may_read(const Range& range, const std::string& prefix) {
          prefix + std::string(stamp_size, '\xff') >= range.from;
 }
 
-// Parameters of number_sql. The last two are set when the connection is known.
+// Parameters of number_sql. These two are set when the connection is known.
 constexpr std::size_t table_param = 2;
 constexpr std::size_t relaxed_param = 3;
 
-Params numbered(const std::string& key, bool append) {
-  Params params{4, key.size() + 32};
+Params numbered(const std::string& key, bool append, std::optional<Revision> own) {
+  Params params{5, key.size() + 40};
   params.add_bytes(key);
   params.add_flag(append);
   params.add_number(0);
   params.add_number(1);
+  params.add_number(static_cast<std::int64_t>(own.value_or(Revision{}).value));
   return params;
 }
 
@@ -116,11 +118,12 @@ Batches::Batches(const Target& target, std::int64_t schema_number)
     : marker_{.name = "tenure_marker", .sql = target.in_schema(marker_sql)},
       begin_{.name = "tenure_begin", .sql = "BEGIN ISOLATION LEVEL READ COMMITTED"},
       number_{.name = "tenure_number",
-              .sql = with_number(target.in_schema(number_sql), schema_number)},
+              .sql = with_number(target.in_schema(number_sql()), schema_number)},
       commit_{.name = "tenure_commit", .sql = "COMMIT"},
       flush_{.name = "tenure_flush", .sql = flush_sql()},
-      drop_{.name = "tenure_drop", .sql = target.in_schema(drop_sql)},
-      drop_unchanged_{.name = "tenure_drop_unchanged", .sql = target.in_schema(drop_unchanged_sql)},
+      drop_{.name = "tenure_drop", .sql = target.in_schema(or_give_back(drop_sql))},
+      drop_unchanged_{.name = "tenure_drop_unchanged",
+                      .sql = target.in_schema(or_give_back(drop_unchanged_sql))},
       add_to_own_{.name = "tenure_add_to_own", .sql = target.in_schema(add_to_own_sql)},
       target_(target) {}
 
@@ -161,7 +164,8 @@ std::optional<Batches::Batch> Batches::batch_of(const Txn& txn, std::optional<Re
     statement = present ? &drop_ : &drop_unchanged_;
   }
   if (statement == nullptr) return std::nullopt;
-  Batch batch{.write = statement, .number = numbered(write.key, append)};
+  Batch batch{.write = statement,
+              .number = numbered(write.key, append, append ? own : std::nullopt)};
   if (!append) {
     batch.written = dropped(guard);
     batch.drops = true;
@@ -226,7 +230,7 @@ std::optional<Answer> Batches::run(const Txn& txn, Batch& batch, bool alone, Con
   if (number.rows() != 1 || (!made && !batch.drops)) return std::nullopt;
   Answer answer;
   answer.outcome.committed = made;
-  answer.outcome.revision.value = static_cast<std::uint64_t>(number.number(0, 0));
+  answer.outcome.revision.value = static_cast<std::uint64_t>(number.number(0, 0) - (made ? 0 : 1));
   answer.outcome.reads.resize(txn.reads.size());
   answer.by_batch = true;
   answer.nothing_there = batch.reads && write.null(0, 0);

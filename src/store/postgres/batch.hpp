@@ -21,8 +21,8 @@
 //      backend, ends all connections, so nothing was lost as long as this connection lasts.
 //      `number` fails if the table was replaced, or if the isolation level is not ours.
 //   3. Unusual cases (the session of a ticket is gone, a table was replaced, another process wrote
-//      unexpectedly) are left to change(): a batch whose guard does not hold changes nothing except
-//      the number in `head`.
+//      unexpectedly) are left to change(). A batch whose guard does not hold changes nothing, and
+//      gives its number back in the same transaction.
 //
 // Thread safety: all of it.
 #pragma once

@@ -90,8 +90,6 @@ Executor::Executor(Target target)
   }
 }
 
-std::string Executor::channel() const { return "tenure " + std::to_string(schema_number_); }
-
 std::unique_ptr<Connection> Executor::connect(std::chrono::milliseconds limit) {
   const std::int64_t until = boot_ns() + std::chrono::nanoseconds{limit}.count();
   base::Backoff backoff{first_pause, longest_pause};

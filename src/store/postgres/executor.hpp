@@ -80,7 +80,6 @@ class Executor {
   }
   [[nodiscard]] const Target& target() const noexcept { return *target_; }
   [[nodiscard]] bool pooled() const noexcept { return pooled_.load(); }
-  [[nodiscard]] std::string channel() const;  // For notifications.
   [[nodiscard]] std::int64_t schema_number() const noexcept { return schema_number_; }
   [[nodiscard]] std::uint64_t round_trips() const noexcept { return round_trips_.load(); }
 

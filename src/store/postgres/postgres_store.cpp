@@ -159,6 +159,7 @@ std::vector<Store::Fact> PostgresStore::facts() {
   add("tls", result.text(0, 10));
   add("pooler", executor.pooled() ? "yes" : "no");
   add("watch", parts_->watches->state());
+  add("notices", std::to_string(parts_->watches->heard()));
   return facts;
 }
 

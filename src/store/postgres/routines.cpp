@@ -3,6 +3,8 @@
 
 #include <string_view>
 
+#include "store/postgres/flow_views.hpp"
+#include "store/postgres/notices.hpp"
 #include "store/postgres/statements.hpp"
 #include "store/postgres/views.hpp"
 
@@ -89,7 +91,7 @@ END $body$;
 )sql";
 }
 
-// --- judge, look, tell, raise_epoch
+// --- judge, look, raise_epoch
 
 constexpr std::string_view judge = R"sql(
 CREATE OR REPLACE FUNCTION @.judge(kinds bigint[], froms bytea[], tos bytea[], revisions bigint[])
@@ -130,21 +132,6 @@ BEGIN
       '\xffffffffffffffff', NULL)) AS t;
   END IF;
   clock := extract(epoch FROM clock_timestamp()) * 1000000000;
-END $body$;
-)sql";
-
-// Payloads of notifications are short: if the keys do not fit, any key may have changed.
-constexpr std::string_view tell = R"sql(
-CREATE OR REPLACE FUNCTION @.tell(revision bigint, keys bytea[], prefixes bytea[]) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE
-  told text;
-BEGIN
-  SELECT string_agg(encode(key, 'hex'), ' ') INTO told
-  FROM (SELECT unnest(keys) AS key
-        UNION ALL SELECT prefix || int8send(revision) FROM unnest(prefixes) AS prefix) AS changed;
-  IF length(told) > 7000 THEN told := '*'; END IF;
-  PERFORM pg_notify('tenure ' || '@'::regnamespace::oid, revision || ' ' || told);
 END $body$;
 )sql";
 
@@ -313,7 +300,7 @@ BEGIN
       PERFORM @.tell(newest, array_agg(CASE w.kind WHEN 1 THEN w.key || int8send(revisions[w.txn])
                                        ELSE w.key END), '{}')
       FROM unnest(write_txns, write_kinds, write_keys) AS w(txn, kind, key)
-      WHERE revisions[w.txn] > 0 GROUP BY w.txn / 16;
+      WHERE revisions[w.txn] > 0;
     END IF;
   END IF;
 )sql" + commit_and_sync("newest > base");
@@ -324,23 +311,18 @@ BEGIN
 std::string tables_sql() { return std::string{tables}; }
 
 std::vector<std::string> routines_sql() {
-  return {take(),
-          std::string{judge},
-          std::string{look},
-          std::string{raise_epoch},
-          std::string{tell},
-          change(),
-          change_all(),
-          fence_sql,
-          views_sql};
+  return {take(),     std::string{judge}, std::string{look}, std::string{raise_epoch},
+          tell_sql(), watch_sql(),        change(),          change_all(),
+          fence_sql,  views_sql,          flow_views_sql()};
 }
 
 // Roles are granted what they need (docs/clusters.md). Without this, PUBLIC could call the
 // routines.
 std::string revoke_sql() {
   return R"sql(
-REVOKE ALL ON ROUTINE @.take, @.judge, @.look, @.raise_epoch, @.tell, @.change, @.change_all,
-  @.fence, @.body, @.moment FROM PUBLIC;
+REVOKE ALL ON ROUTINE @.take, @.judge, @.look, @.raise_epoch, @.tell, @.watch, @.change,
+  @.change_all, @.fence, @.body, @.moment, @.flow_number, @.flow_varint, @.flow_text,
+  @.flow_entry, @.flow_record FROM PUBLIC;
 )sql";
 }
 

@@ -23,9 +23,9 @@
 // look() only reads. A stable function runs on the snapshot of the statement that calls it,
 // whatever the isolation level.
 //
-// A watcher holds a shared advisory lock. A writer tries to take the same lock exclusively until
-// its commit. Either it fails, and the writer notifies; or the watcher gets its lock after the
-// commit, and then reads what was committed.
+// A process that watches anything holds a shared advisory lock, which a writer tries to take: if it
+// gets it, nobody is notified. Otherwise tell() finds out who watches what was written
+// (notices.hpp).
 //
 // Names without a schema are looked up in pg_catalog only. Otherwise a user who may create
 // functions or operators in `public` could add one that fits our arguments better, and our role
@@ -49,7 +49,8 @@ namespace tenure::postgres {
 inline constexpr int schema_version = 2;
 // The version of the routines and views of such a schema: a later one accepts the same calls. 2:
 // each has its search_path. 3: change_all. 4: anchors in the views. 5: change_all reads by index.
-inline constexpr int routines_version = 5;
+// 6: views of workflows, notices of exact interests, watch().
+inline constexpr int routines_version = 6;
 
 [[nodiscard]] std::string tables_sql();
 // In the order in which they must be created.

@@ -156,10 +156,6 @@ std::string Target::hide(std::string text) const {
   return text;
 }
 
-bool is_postgres_url(std::string_view url) noexcept {
-  return url.starts_with("postgres://") || url.starts_with("postgresql://");
-}
-
 Target parse_url(std::string_view url) {
   Target target;
   target.schema = default_schema;

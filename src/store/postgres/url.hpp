@@ -35,7 +35,6 @@ struct Target {
   [[nodiscard]] std::string hide(std::string text) const;
 };
 
-[[nodiscard]] bool is_postgres_url(std::string_view url) noexcept;
 // Throws Error for a URL that can't be parsed. The message quotes nothing of the URL.
 [[nodiscard]] Target parse_url(std::string_view url);
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <random>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -20,8 +21,15 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::int64_t second_ns = 1'000'000'000;
-// After so long without a watch, this process stops listening, and writers need not notify it.
+// After so long without a watch, this process stops listening, and writers need not look for its
+// interests.
 constexpr std::int64_t idle_ns = 5 * second_ns;
+
+// For calls that may have to wait until other transactions have committed.
+constexpr int patience_factor = 3;
+constexpr std::int64_t last_channel = 4'095;
+constexpr std::string_view no_routine = "42883";
+constexpr std::string_view no_right = "42501";
 
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -57,10 +65,16 @@ Change change_in(std::string_view payload) {
   return change;
 }
 
+std::string watching_lock(const Executor& executor) {
+  return std::to_string(advisory_class) + "," +
+         std::to_string(static_cast<std::int32_t>(executor.schema_number())) + ')';
+}
+
 }  // namespace
 
 void Watches::serve() {
   Lock lock{table_.mutex};
+  server_ = std::this_thread::get_id();
   while (!stopping_) {
     listen();
     hear();
@@ -93,84 +107,164 @@ void Watches::look_at_timers() {
 
 // --- listening
 
-// LISTEN takes effect at the commit of its transaction. The advisory lock must be held before the
-// head is read.
 void Watches::start_listening() {
-  if (!connection_) connection_ = executor_->connect(0ms);
-  if (connection_->pooled()) return;
-  connection_->execute("LISTEN \"" + executor_->channel() + '"');
-  connection_->execute("SELECT pg_advisory_lock_shared(" + std::to_string(advisory_class) + "," +
-                       std::to_string(static_cast<std::int32_t>(executor_->schema_number())) + ')');
+  table_.mutex.unlock();
+  bool well = true;
+  try {
+    if (!connection_) connection_ = executor_->connect(0ms);
+    if (connection_->pooled()) {
+      connection_.reset();
+    } else {
+      connection_->execute("SELECT pg_advisory_lock_shared(" + watching_lock(*executor_));
+    }
+  } catch (...) {
+    well = false;
+  }
+  table_.mutex.lock();
+  if (!well) {
+    lose_connection();
+    return;
+  }
+  reconnect_.reset();
+  if (!connection_) return;
+  listening_ = true;
+  fresh_ = table_.armed();
+  put_probe_off();
+  if (std::exchange(was_lost_, false)) tell_all();
 }
 
 void Watches::stop_listening() {
-  connection_->execute("UNLISTEN *");
-  connection_->execute("SELECT pg_advisory_unlock_shared(" + std::to_string(advisory_class) + "," +
-                       std::to_string(static_cast<std::int32_t>(executor_->schema_number())) + ')');
+  const std::vector<std::int64_t> dropped = interests_.drop_all();
+  listening_ = false;
+  fresh_.clear();
+  recent_.clear();
+  forgotten_ = {};
+  table_.mutex.unlock();
+  try {
+    if (!dropped.empty()) connection_->call(watch_, watch_params({}, dropped), patience());
+    connection_->execute("SELECT pg_advisory_unlock_shared(" + watching_lock(*executor_));
+  } catch (...) {
+    connection_.reset();
+  }
+  channels_.clear();
+  table_.mutex.lock();
 }
 
 void Watches::lose_connection() {
   connection_.reset();
   executor_->doubt();
-  was_lost_ = was_lost_ || known_from_.has_value();
-  known_from_.reset();
+  was_lost_ = was_lost_ || listening_;
+  listening_ = false;
+  fresh_.clear();
+  interests_.lose();
+  channels_.clear();
   recent_.clear();
+  forgotten_ = {};
   std::random_device random;
   retry_at_ = boot_ns() + reconnect_.next(random).count();
+  judged_.notify_all();
 }
 
 void Watches::listen() {
   const std::int64_t now = boot_ns();
   if (wanted()) idle_since_ = now;
-  if (executor_->pooled() && connection_ == nullptr) {
+  if (is_polling() && connection_ == nullptr) {
     read_slowly();
     return;
   }
-  if (known_from_) {
-    if (now - idle_since_ < idle_ns) return;
-    known_from_.reset();
-    recent_.clear();
-    table_.mutex.unlock();
-    try {
-      stop_listening();
-    } catch (...) {
-      connection_.reset();
-    }
-    table_.mutex.lock();
+  if (!listening_ && wanted() && now >= retry_at_) start_listening();
+  if (!listening_) return;
+  if (now - idle_since_ < idle_ns) {
+    update_interests();
+  } else {
+    stop_listening();
+  }
+}
+
+Patience Watches::patience() const {
+  Patience patience{.limit = executor_->target().silence};
+  if (patience.limit) *patience.limit *= patience_factor;
+  return patience;
+}
+
+Params Watches::watch_params(const std::vector<std::string>& missing,
+                             const std::vector<std::int64_t>& dropped) {
+  std::vector<std::optional<std::int64_t>> codes;
+  Params::Bytes parts;
+  for (const std::string& name : missing) {
+    codes.emplace_back(name.front());
+    parts.emplace_back(std::string_view{name}.substr(1));
+  }
+  std::vector<std::optional<std::int64_t>> unheard;
+  for (const std::int64_t id : dropped) {
+    const auto at = channels_.find(id & last_channel);
+    if (--at->second > 0) continue;
+    unheard.emplace_back(at->first);
+    channels_.erase(at);
+  }
+  Params params;
+  params.add(codes);
+  params.add(parts);
+  params.add(std::vector<std::optional<std::int64_t>>{dropped.begin(), dropped.end()});
+  params.add(unheard);
+  return params;
+}
+
+// The entries are read in a transaction of their own, when LISTEN has taken effect and the locks
+// are held: notices.hpp.
+void Watches::update_interests() {
+  const std::vector<std::string> missing = interests_.missing();
+  const std::vector<std::int64_t> dropped = interests_.drop(boot_ns(), !missing.empty());
+  if (missing.empty() && dropped.empty()) {
+    judge_fresh();
     return;
   }
-  if (!wanted() || now < retry_at_) return;
   table_.mutex.unlock();
-  std::optional<Revision> newest;
+  std::optional<Result> taken;
+  std::optional<Result> state;
   try {
-    start_listening();
-    if (connection_->pooled()) {
-      connection_.reset();
-    } else {
-      const Result head =
-          connection_->execute(executor_->target().in_schema("SELECT revision FROM @.head"));
-      newest = Revision{std::stoull(head.text(0, 0))};
-    }
-  } catch (...) {
-    table_.mutex.lock();
+    taken.emplace(connection_->call(watch_, watch_params(missing, dropped), patience()));
+    Params::Bytes keys{std::string_view{}};
+    for (const std::string& name : missing) keys.emplace_back(std::string_view{name}.substr(1));
+    Params params;
+    params.add(keys);
+    if (!missing.empty()) state.emplace(connection_->call(state_, params, patience()));
+  } catch (const Failed& failed) {
+    no_watch_ = failed.state() == no_routine || failed.state() == no_right;
+  } catch (...) {  // NOLINT(bugprone-empty-catch)
+  }
+  table_.mutex.lock();
+  if (!taken || (!state && !missing.empty())) {
     lose_connection();
     return;
   }
-  table_.mutex.lock();
-  reconnect_.reset();
-  if (!newest) return;
-  known_from_ = newest;
-  put_probe_off();
-  if (std::exchange(was_lost_, false)) {
-    tell_all();
-    return;
+  const auto ids = elements_in(taken->bytes(0, 0));
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    const std::int64_t id = number_in(ids.at(i));
+    const int row = static_cast<int>(i) + 1;
+    // NOLINTBEGIN(bugprone-unchecked-optional-access): read where anything was missing.
+    const bool exists = missing[i].front() == key_code && !state->null(row, 1);
+    const auto since = static_cast<std::uint64_t>(state->number(row, exists ? 1 : 0));
+    // NOLINTEND(bugprone-unchecked-optional-access)
+    ++channels_[id & last_channel];
+    interests_.hold(missing[i], id, Revision{since}, exists);
   }
-  table_.due_if([this](const WatchFor& what)
-                    TENURE_REQUIRES(table_.mutex) { return changed_since(what); });
+  judge_fresh();
+}
+
+void Watches::judge_fresh() {
+  std::erase_if(fresh_, [this](stores::WatchTable::Id id) TENURE_REQUIRES(table_.mutex) {
+    const WatchFor* const what = table_.armed(id);
+    if (what == nullptr) return true;
+    const std::optional<bool> due = is_due(*what);
+    if (due && *due) table_.due(id);
+    return due.has_value();
+  });
+  judged_.notify_all();
 }
 
 void Watches::hear() {
-  if (!connection_ || !known_from_) return;
+  if (!connection_ || !listening_) return;
   table_.mutex.unlock();
   const bool well = connection_->consume();
   std::vector<Change> changes;
@@ -179,11 +273,12 @@ void Watches::hear() {
   }
   table_.mutex.lock();
   if (!changes.empty()) put_probe_off();
+  heard_ += changes.size();
   for (Change& change : changes) {
     changed(change);
     recent_.push_back(std::move(change));
     if (recent_.size() > max_recent) {
-      known_from_ = std::max(*known_from_, recent_.front().revision);
+      forgotten_ = std::max(forgotten_, recent_.front().revision);
       recent_.pop_front();
     }
   }
@@ -197,7 +292,7 @@ void Watches::put_probe_off() {
 }
 
 void Watches::probe() {
-  if (!known_from_ || probe_at_ == 0 || boot_ns() < probe_at_) return;
+  if (!listening_ || probe_at_ == 0 || boot_ns() < probe_at_) return;
   table_.mutex.unlock();
   bool well = true;
   try {
@@ -231,13 +326,16 @@ void Watches::read_slowly() {
 
 // --- sessions
 
-// Only once this process is listening: if a session ends after the look-up, it is then notified.
+// Only once the interest in its entry is held: if a session ends after the look-up, this process is
+// notified.
 void Watches::look_at_sessions() {
   std::erase_if(look_at_, [this](const auto& one)
                               TENURE_REQUIRES(table_.mutex) { return !table_.watches(one.first); });
-  if (!(known_from_ || executor_->pooled())) return;
+  if (!(listening_ || is_polling())) return;
   const std::int64_t now = boot_ns();
   for (const std::string& session : table_.sessions()) {
+    const Range entry = Range::key(std::string{session_prefix} + session);
+    if (!is_polling() && !interests_.since(entry)) continue;
     std::int64_t& look_at = look_at_[session];
     if (look_at > now) continue;
     look_at = now + second_ns;  // If the look-up fails.
@@ -259,11 +357,12 @@ void Watches::look_at_sessions() {
 
 void Watches::sleep() {
   std::int64_t until = boot_ns() + (60 * second_ns);
-  const bool heard = known_from_.has_value();
+  const bool heard = listening_;
   if (heard) until = std::min(until, idle_since_ + idle_ns);
+  if (heard) until = std::min(until, interests_.drop_at().value_or(until));
   if (heard && probe_at_ != 0) until = std::min(until, probe_at_);
-  if (!heard && wanted()) until = std::min(until, executor_->pooled() ? read_at_ : retry_at_);
-  if (heard || executor_->pooled()) {
+  if (!heard && wanted()) until = std::min(until, is_polling() ? read_at_ : retry_at_);
+  if (heard || is_polling()) {
     for (const auto& [session, look_at] : look_at_) until = std::min(until, look_at);
   }
   std::int64_t nap = until - boot_ns();

@@ -5,23 +5,27 @@
 //     ^                                                         |
 //     '---- no watch for a while, or the connection is lost ----'
 //
-// While it listens it holds the advisory lock that makes writers notify (routines.hpp), and
-// therefore knows of every change after `known_from_`; the last ones are in recent_. A watch whose
-// `after` is later than that costs no round trip. Any other watch is notified at once if anything
-// has changed since: its owner reads again, and the next watch has a later `after`. After a
-// reconnect every watch is notified.
+// It asks the server only for what its watches need: their *interests* (notices.hpp, and
+// store/common/interests.hpp). An interest is held since the revision that was read after its lock
+// was taken, or since the last change of its entry, if there is one. From then on every change is
+// told; the last ones are in recent_. A watch whose `after` is later than that costs no round trip,
+// if its interests are held already. If its `after` is earlier, it is notified at once: its owner
+// reads again, and the next watch has a later `after`. After a reconnect every watch is notified.
 //
 // A connection that a router has forgotten looks alive, but delivers nothing: after Target::silence
 // without traffic the server is asked for an answer.
 //
-// Behind a pooler there are no notifications; there the newest revision is read once per second.
+// Behind a pooler there are no notifications, nor in a schema of an older version that this role
+// may not bring up to date; there the newest revision is read once per second.
 //
 // A watched session is looked up when its deadline passes and when its entry changes.
 //
 // Thread safety: all of it. Notices are called and destroyed with the mutex free.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -29,11 +33,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/annotations.hpp"
 #include "base/backoff.hpp"
 #include "base/mutex.hpp"
+#include "store/common/interests.hpp"
 #include "store/common/service_thread.hpp"
 #include "store/common/watch_table.hpp"
 #include "store/postgres/executor.hpp"
@@ -58,6 +64,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
   // May be called by a notice.
   void stop();
   [[nodiscard]] std::string state();  // For `tenure doctor`.
+  [[nodiscard]] std::uint64_t heard() const noexcept { return heard_.load(); }
 
  private:
   using Lock = base::Mutex::Scoped;
@@ -67,8 +74,17 @@ class Watches : public std::enable_shared_from_this<Watches> {
     bool anything = false;  // More keys were written than the payload could name.
   };
   static constexpr std::size_t max_recent = 4'096;
+  // Each is an entry in the server's lock table, which has 64 for each possible connection by
+  // default; a process has up to ten connections.
+  static constexpr std::size_t max_interests = 256;
 
-  [[nodiscard]] bool changed_since(const WatchFor& what) const TENURE_REQUIRES(table_.mutex);
+  static constexpr std::chrono::seconds interest_limit{1};
+
+  void await_interests(Lock& lock, stores::WatchTable::Id id) TENURE_REQUIRES(table_.mutex);
+  // Nothing: not all of its interests are held.
+  [[nodiscard]] std::optional<bool> is_due(const WatchFor& what) const
+      TENURE_REQUIRES(table_.mutex);
+  [[nodiscard]] bool is_polling() const { return executor_->pooled() || no_watch_.load(); }
   void changed(const Change& change) TENURE_REQUIRES(table_.mutex);
   void tell_all() TENURE_REQUIRES(table_.mutex);
   [[nodiscard]] bool wanted() const TENURE_REQUIRES(table_.mutex);
@@ -78,8 +94,14 @@ class Watches : public std::enable_shared_from_this<Watches> {
   void look_at_timers() TENURE_REQUIRES(table_.mutex);
   // These unlock the mutex meanwhile.
   void listen() TENURE_REQUIRES(table_.mutex);
-  void start_listening();
-  void stop_listening();
+  void start_listening() TENURE_REQUIRES(table_.mutex);
+  void stop_listening() TENURE_REQUIRES(table_.mutex);
+  void update_interests() TENURE_REQUIRES(table_.mutex);
+  // The call of watch() that takes some interests and drops others.
+  [[nodiscard]] Params watch_params(const std::vector<std::string>& missing,
+                                    const std::vector<std::int64_t>& dropped);
+  void judge_fresh() TENURE_REQUIRES(table_.mutex);
+  [[nodiscard]] Patience patience() const;
   void lose_connection() TENURE_REQUIRES(table_.mutex);
   void hear() TENURE_REQUIRES(table_.mutex);
   void probe() TENURE_REQUIRES(table_.mutex);
@@ -91,6 +113,8 @@ class Watches : public std::enable_shared_from_this<Watches> {
   const std::shared_ptr<Executor> executor_;
   const std::shared_ptr<Sessions> sessions_;
   const int bell_;  // An eventfd.
+  const Statement watch_;
+  const Statement state_;
 
   // Used only by the service thread.
   std::unique_ptr<Connection> connection_;
@@ -99,14 +123,23 @@ class Watches : public std::enable_shared_from_this<Watches> {
   std::int64_t idle_since_ = 0;
   std::int64_t read_at_ = 0;
   std::int64_t probe_at_ = 0;
+  std::map<std::int64_t, int> channels_;  // How many interests each channel is heard for.
 
+  stores::Interests interests_ TENURE_GUARDED_BY(table_.mutex);
   stores::WatchTable table_;
   // When to look up a watched session, on CLOCK_BOOTTIME; absent or 0: at once.
   std::map<std::string, std::int64_t, std::less<>> look_at_ TENURE_GUARDED_BY(table_.mutex);
-  std::optional<Revision> known_from_ TENURE_GUARDED_BY(table_.mutex);
+  bool listening_ TENURE_GUARDED_BY(table_.mutex) = false;
+  // While listening: watches that were added before their interests were held.
+  std::vector<stores::WatchTable::Id> fresh_ TENURE_GUARDED_BY(table_.mutex);
   // All watches are notified after the next reconnect.
   bool was_lost_ TENURE_GUARDED_BY(table_.mutex) = false;
   std::deque<Change> recent_ TENURE_GUARDED_BY(table_.mutex);
+  Revision forgotten_ TENURE_GUARDED_BY(table_.mutex);  // The newest one that recent_ has lost.
+  std::atomic<std::uint64_t> heard_{0};
+  std::atomic<bool> no_watch_{false};   // The schema has no routine watch() for this role.
+  std::condition_variable_any judged_;  // Watches left fresh_.
+  std::thread::id server_ TENURE_GUARDED_BY(table_.mutex);
   bool stopping_ TENURE_GUARDED_BY(table_.mutex) = false;
   stores::ServiceThread service_;
 };

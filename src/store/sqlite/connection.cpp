@@ -351,7 +351,7 @@ std::vector<Entry> Connection::read(const Range& range, Revision before) {
   while (run.step("read")) {
     const std::string_view key = bytes_column(run.get(), 0);
     if (before != Revision{} && stamp_of(key) >= before) {
-      nothing = nothing && written_.contains(key);
+      nothing = nothing && written_.keys().contains(key);
       continue;
     }
     nothing = false;
@@ -365,8 +365,9 @@ std::vector<Entry> Connection::read(const Range& range, Revision before) {
   }
   if (nothing) {
     known_.saw_nothing(range);
-    auto at = written_.lower_bound(range.from);
-    for (; at != written_.end() && range.holds(*at); ++at) known_.keep_own(*at);
+    const WrittenKeys::Keys& written = written_.keys();
+    auto at = written.lower_bound(range.from);
+    for (; at != written.end() && range.holds(*at); ++at) known_.keep_own(*at);
   }
   return entries;
 }
@@ -389,12 +390,12 @@ void Connection::insert(std::string_view key, std::string_view value, Revision r
 void Connection::remove(std::string_view key) {
   Run{*this, erase}.bytes(1, key).step("write");
   known_.remove(key);
-  if (const auto at = written_.find(key); at != written_.end()) written_.erase(at);
+  written_.remove(key);
 }
 
 void Connection::wrote(std::string_view key, Revision revision) {
   known_.put(key, revision);
-  written_.emplace(key);
+  written_.put(key);
 }
 
 void Connection::fail(int code, std::string_view doing) {

@@ -14,13 +14,13 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "store/common/sole_writer.hpp"
+#include "store/sqlite/written_keys.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::sqlite {
@@ -145,8 +145,7 @@ class Connection {
   std::uint32_t version_ = 0;  // After the last write transaction of this connection.
   // Valid in write transactions, as long as no other connection of any process has written.
   stores::KnownEntries known_;
-  // Keys that this transaction wrote and has not removed since. A set: a batch writes hundreds.
-  std::set<std::string, std::less<>> written_;
+  WrittenKeys written_;  // By this transaction.
   std::unique_ptr<sqlite3, Close> database_;
   std::array<Statement, first_range + range_kinds> statements_;
 };

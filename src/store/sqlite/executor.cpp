@@ -200,6 +200,7 @@ void Executor::write_together(std::span<Job*> batch) {
   try {
     const Transaction transaction{connection};
     touched_.clear();
+    touched_broad_.reset();
     for (Job* job : batch) perform(connection, *job);
     connection.commit();
   } catch (...) {
@@ -275,6 +276,10 @@ void Executor::touch(std::string_view key, std::uint64_t revision) {
   side_->log().add(key, revision);
   for (const std::size_t index : {key_bucket(key), first_byte_bucket(key), every_key}) {
     side_->bucket(index).revision.store(revision);
+    if (index >= key_buckets) {
+      if (touched_broad_.test(index - key_buckets)) continue;
+      touched_broad_.set(index - key_buckets);
+    }
     touched_.push_back(static_cast<std::uint32_t>(index));
   }
 }

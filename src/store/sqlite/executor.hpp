@@ -20,6 +20,7 @@
 #pragma once
 
 #include <atomic>
+#include <bitset>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -104,9 +105,10 @@ class Executor final : public ForkAware {
   Traffic traffic_;
   // Used only by the thread that is in write().
   std::unique_ptr<Connection> writer_;
-  std::vector<std::uint32_t> touched_;  // Buckets of this batch.
-  std::uint64_t given_ = 0;             // The last revision of this batch, or of the one before it.
-  std::string key_;                     // The key of an append.
+  std::vector<std::uint32_t> touched_;  // Buckets of this batch; of those below each one once.
+  std::bitset<buckets - key_buckets> touched_broad_;  // Those of many keys.
+  std::uint64_t given_ = 0;  // The last revision of this batch, or of the one before it.
+  std::string key_;          // The key of an append.
   std::int64_t next_check_ = 0;
 
   std::unique_ptr<Connection> checkpointer_;  // Used only by the thread of checkpoints_.

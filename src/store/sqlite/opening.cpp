@@ -17,6 +17,7 @@
 #include "store/session_entry.hpp"
 #include "store/sqlite/checks.hpp"
 #include "store/sqlite/file_system.hpp"
+#include "store/sqlite/flow_views.hpp"
 #include "store/sqlite/views.hpp"
 
 namespace tenure::sqlite {
@@ -192,6 +193,12 @@ void make_file(const std::filesystem::path& path) {
   ::close(fd);
 }
 
+void make_views(Connection& database) {
+  database.execute(views_sql);
+  database.execute(flow_views_sql().c_str());
+  set_meta(database, "views", std::to_string(views_version));
+}
+
 void make_schema(Connection& database) {
   try {
     // Small pages: a lock writes one page, and most of its cost depends on the page's size. Rows
@@ -199,8 +206,7 @@ void make_schema(Connection& database) {
     // header identifies it from the first commit on; with a log, the header would be in the log.
     database.execute("PRAGMA page_size=1024; PRAGMA journal_mode=DELETE; BEGIN IMMEDIATE");
     database.execute(schema_sql);
-    database.execute(views_sql);
-    set_meta(database, "views", std::to_string(views_version));
+    make_views(database);
     database.execute(("PRAGMA application_id=" + std::to_string(application_id) +
                       "; PRAGMA user_version=" + std::to_string(schema_version) + "; COMMIT")
                          .c_str());
@@ -217,8 +223,7 @@ void update_views(Connection& database) {
   database.begin_write();
   try {
     if (outdated()) {
-      database.execute(views_sql);
-      set_meta(database, "views", std::to_string(views_version));
+      make_views(database);
     }
     database.commit();
   } catch (...) {

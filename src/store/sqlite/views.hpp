@@ -14,14 +14,15 @@
 //
 // A change of the keys of tickets (space/stored/keys.hpp) needs a new schema version. Version 2:
 // the path comes before the group in keys. A change of the views needs a new views version: a
-// process that opens a database with older views replaces them. Version 2: anchors.
+// process that opens a database with older views replaces them. Version 2: anchors. Version 3:
+// workflows (flow_views.hpp).
 #pragma once
 
 namespace tenure::sqlite {
 
 inline constexpr unsigned application_id = 0x544e5552;  // "TNUR"
 inline constexpr unsigned schema_version = 2;
-inline constexpr unsigned views_version = 2;
+inline constexpr unsigned views_version = 3;
 
 inline constexpr const char* schema_sql = R"sql(
 CREATE TABLE entry(

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-namespace tenure::stored {
+namespace tenure::space {
 
 // Thread safety: all calls. The destructor runs the remaining jobs; if a job calls it, the thread
 // runs them after the destructor has returned.
@@ -42,4 +42,4 @@ class Runner {
   std::thread thread_;
 };
 
-}  // namespace tenure::stored
+}  // namespace tenure::space

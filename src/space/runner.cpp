@@ -1,8 +1,8 @@
-#include "space/stored/runner.hpp"
+#include "space/runner.hpp"
 
 #include <utility>
 
-namespace tenure::stored {
+namespace tenure::space {
 
 Runner::~Runner() {
   if (!thread_.joinable()) return;
@@ -49,4 +49,4 @@ void Runner::work(const std::shared_ptr<State>& state) {
   }
 }
 
-}  // namespace tenure::stored
+}  // namespace tenure::space

@@ -21,7 +21,7 @@
 #include "base/mutex.hpp"
 #include "tenure/store.hpp"
 
-namespace tenure::stored {
+namespace tenure::space {
 
 class Timers {
  public:
@@ -56,4 +56,4 @@ class Timers {
   std::thread thread_ TENURE_GUARDED_BY(mutex_);
 };
 
-}  // namespace tenure::stored
+}  // namespace tenure::space

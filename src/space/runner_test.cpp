@@ -1,4 +1,4 @@
-#include "space/stored/runner.hpp"
+#include "space/runner.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-namespace tenure::stored {
+namespace tenure::space {
 namespace {
 
 int refusals = 0;  // How many of the next threads can't be started.
@@ -44,4 +44,4 @@ TEST(Runner, AJobForWhichNoThreadCanBeStartedNeverRuns) {
 }
 
 }  // namespace
-}  // namespace tenure::stored
+}  // namespace tenure::space

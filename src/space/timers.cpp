@@ -1,4 +1,4 @@
-#include "space/stored/timers.hpp"
+#include "space/timers.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -6,7 +6,7 @@
 #include "store/threads.hpp"
 #include "tenure/detail/saturating.hpp"
 
-namespace tenure::stored {
+namespace tenure::space {
 namespace {
 
 // The longest wait: condition variables stand still while the machine sleeps, deadlines do not.
@@ -81,4 +81,4 @@ void Timers::serve() {
   }
 }
 
-}  // namespace tenure::stored
+}  // namespace tenure::space

@@ -1,4 +1,4 @@
-#include "space/stored/timers.hpp"
+#include "space/timers.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-namespace tenure::stored {
+namespace tenure::space {
 namespace {
 
 using namespace std::chrono_literals;
@@ -62,4 +62,4 @@ TEST(Timers, ACallMaySetAndCancel) {
 }
 
 }  // namespace
-}  // namespace tenure::stored
+}  // namespace tenure::space

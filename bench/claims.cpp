@@ -1,0 +1,35 @@
+// Rival: one claim of the same kind, in the same space.
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "bench/names.hpp"
+#include "bench/program.hpp"
+#include "bench/questions.hpp"
+#include "tenure/claim.hpp"
+#include "tenure/hold.hpp"
+#include "tenure/request.hpp"
+#include "tenure/space.hpp"
+
+namespace tenure::bench {
+
+void ask_claims(Report& report) {
+  pin_to_core(0);
+  const std::array<Claim, 4> claims{book(1), book(2), film(1), film(2)};
+  const Space space = open("local:");
+  const auto lock_first = [&](std::size_t count) {
+    return [&space, what = std::span{claims}.first(count)](std::uint64_t n) {
+      for (; n > 0; --n) const Hold hold = space.lock(Request{what});
+    };
+  };
+  Race race{report.effort()};
+  const auto one = race.add(lock_first(1));
+  const auto two = race.add(lock_first(2));
+  const auto four = race.add(lock_first(4));
+  race.run();
+  const Report::Side rival{.name = "one claim", .samples = race[one]};
+  report.compare("two claims", {"", race[two]}, rival, at_most(5));
+  report.compare("four claims", {"", race[four]}, rival, at_most(8));
+}
+
+}  // namespace tenure::bench

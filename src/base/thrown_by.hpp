@@ -1,0 +1,24 @@
+// thrown_by.hpp: an exception as a value that another thread can be given.
+//
+// In a handler, std::current_exception() adds a reference to the one of the handler. A thread that
+// hands the exception over inside the handler may then destroy it last, while the other thread reads
+// it. libstdc++ counts these references correctly, but the thread sanitizer does not see it count.
+#pragma once
+
+#include <exception>
+#include <utility>
+
+namespace tenure::base {
+
+// What the call throws, or null. The caller has the only reference to it.
+template <class F>
+[[nodiscard]] std::exception_ptr thrown_by(F&& call) noexcept {
+  try {
+    std::forward<F>(call)();
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+}  // namespace tenure::base
