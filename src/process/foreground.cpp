@@ -61,7 +61,9 @@ void Foreground::step(int end_request, const OnEnd& on_end) {
 
 void Foreground::on_signal(const Arrived& signal) {
   if (in_our_group_ && signal.from_terminal) return;  // The command has it already.
-  if (signal.number == SIGCONT && stop_ == 0) return;
+  // The guardian continues this process after the command, which may have been stopped once more
+  // since: that signal is not for the new stop.
+  if (signal.number == SIGCONT && (stop_ == 0 || signal.sender == guardian_.pid())) return;
   guardian_.signal(signal.number, stop_);
 }
 

@@ -58,7 +58,8 @@ std::optional<Arrived> Signals::next() const {
     return std::nullopt;
   }
   return Arrived{.number = static_cast<int>(info.ssi_signo),
-                 .from_terminal = info.ssi_code == SI_KERNEL};
+                 .from_terminal = info.ssi_code == SI_KERNEL,
+                 .sender = static_cast<pid_t>(info.ssi_pid)};
 }
 
 bool ends_by_default(int signal) noexcept {

@@ -5,6 +5,8 @@
 // ignored, here and in the command: nohup and background jobs mean it.
 #pragma once
 
+#include <sys/types.h>
+
 #include <csignal>
 #include <future>
 #include <optional>
@@ -18,6 +20,7 @@ struct Arrived {
   int number = 0;
   // The terminal sent it, to its whole foreground group.
   bool from_terminal = false;
+  pid_t sender = 0;  // 0: the kernel, or a process of another PID namespace.
 };
 
 class Signals {
