@@ -44,6 +44,8 @@ struct StartPart {
   ReignRef reign;
   std::vector<Write> writes;
   std::string trigger;  // Told of the workflow's end; empty: nobody.
+  // Called when the start is committed, with the row's new revision, before the workflow runs.
+  std::function<void(Revision)> committed;
 };
 class Superseded : public Error {
  public:

@@ -18,12 +18,15 @@ struct Triggers::Turn {
   std::vector<Told> messages;
   TriggerStep step;
   std::vector<Write> writes;
+  std::size_t at_once = 0;  // How many turns before it followed one another in callbacks.
 };
 
 namespace {
 
 constexpr std::chrono::milliseconds trigger_retry_pause{100};
 constexpr std::size_t max_turn_messages = 500;
+// Of one row, in callbacks of the store: a store may call back inside of the call.
+constexpr std::size_t max_at_once = 32;
 
 bool is_schedule(const std::string& row) { return row.starts_with('s'); }
 
@@ -122,22 +125,56 @@ void Triggers::act(const std::string& row) {
     give_up(*turn);
     return;
   }
+  act_on(turn, [this, &turn] {
+    Txn read;
+    read.reads.push_back(Range::key(keys::trigger(turn->partition, turn->row)));
+    std::vector<Entry> rows = std::move(core_.store().apply(read).reads.front());
+    return rows.empty() ? std::optional<Entry>{} : std::move(rows.front());
+  });
+}
+
+// A schedule that is behind starts one run after another. The transaction of the next one is
+// handed over before the run that was just started takes its first turn: else the end of that run
+// would be a commit of its own, and the next start would wait for its sync.
+bool Triggers::act_at_once(const Turn& before, Revision revision) {
+  const TriggerStep& step = before.step;
+  if (!step.again || !step.start || !step.row || before.at_once == max_at_once) return false;
+  // Calls that may wait for the store would block its thread.
+  const detail::Definition* const type = core_.definition(step.start->type);
+  if (core_.store().remote() || type == nullptr || type->max > 0 || type->rate_max > 0) {
+    return false;
+  }
+  {
+    const base::Mutex::Scoped lock{mutex_};
+    const Pending& pending = pending_[before.row];
+    if (pending.look || !pending.messages.empty()) return false;
+  }
+  auto turn = std::make_shared<Turn>();
+  turn->row = before.row;
+  turn->partition = before.partition;
+  turn->reign = core_.reign_of(turn->partition);
+  turn->at_once = before.at_once + 1;
+  if (!turn->reign || core_.stopping()) return false;
+  act_on(turn,
+         [&] { return Entry{.key = {}, .value = *step.row, .created = {}, .changed = revision}; });
+  return true;
+}
+
+void Triggers::act_on(const std::shared_ptr<Turn>& turn,
+                      const std::function<std::optional<Entry>()>& read) {
   try {
-    act_on(turn);
+    const std::optional<Entry> row = read();
+    act_on_row(turn, row ? &*row : nullptr);
   } catch (const StoreError&) {
     repeat(*turn, true);
   } catch (const std::exception& error) {
-    core_.report(row.substr(1), shown_row(row) + ": " + error.what());
+    core_.report(turn->row.substr(1), shown_row(turn->row) + ": " + error.what());
     give_up(*turn);
   }
 }
 
-void Triggers::act_on(const std::shared_ptr<Turn>& turn) {
+void Triggers::act_on_row(const std::shared_ptr<Turn>& turn, const Entry* row) {
   const std::string key = keys::trigger(turn->partition, turn->row);
-  Txn read;
-  read.reads.push_back(Range::key(key));
-  const Outcome seen = core_.store().apply(read);
-  const Entry* const row = seen.reads.front().empty() ? nullptr : &seen.reads.front().front();
   if (row != nullptr) turn->revision = row->changed;
   turn->step = step_of(*turn, row);
   put_back(*turn);
@@ -256,15 +293,16 @@ void Triggers::start(const std::shared_ptr<Turn>& turn) {
                  .partition = turn->partition,
                  .reign = turn->reign,
                  .writes = turn->writes,
-                 .trigger = wanted.tell_end ? turn->row : ""};
+                 .trigger = wanted.tell_end ? turn->row : "",
+                 .committed = [this, turn](Revision revision) { committed(*turn, revision); }};
   part.writes.push_back(row_write(part.row_key, turn->step.row));
   StartOptions options;
   options.id = wanted.id;
   options.tags = wanted.tags;
   const auto judge = [this, turn](const std::exception_ptr& error) {
+    if (!error) return;  // See StartPart::committed.
     try {
-      if (error) std::rethrow_exception(error);
-      committed(*turn);
+      std::rethrow_exception(error);
     } catch (const Superseded&) {
       repeat(*turn, false);
     } catch (const StoreError&) {
@@ -318,13 +356,13 @@ void Triggers::commit(const std::shared_ptr<Turn>& turn) {
                              } else if (!outcome.committed) {
                                repeat(*turn, false);
                              } else {
-                               committed(*turn);
+                               committed(*turn, outcome.revision);
                              }
                              core_.end_commit();
                            });
 }
 
-void Triggers::committed(Turn& turn) {
+void Triggers::committed(const Turn& turn, Revision revision) {
   for (const Write& write : turn.writes) {
     const std::optional<keys::Timer> timer = keys::parse_timer(write.key);
     if (!timer || timer->key != keys::trigger_timer || timer->id != turn.row) continue;
@@ -335,7 +373,7 @@ void Triggers::committed(Turn& turn) {
     }
   }
   for (const Told& told : turn.messages) core_.message_done(told.key);
-  finish(turn.row, turn.step.again);
+  if (!act_at_once(turn, revision)) finish(turn.row, turn.step.again);
 }
 
 void Triggers::finish(const std::string& row, bool again) {

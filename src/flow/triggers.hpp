@@ -14,7 +14,7 @@
 //
 // Invariants
 //   1. One transaction at a time per row in this engine.
-//   2. Nothing is remembered of a row between two transactions.
+//   2. Of a row nothing is remembered between two transactions, but for one that follows at once.
 //
 // Thread safety: all calls. None blocks for long; none throws.
 #pragma once
@@ -85,7 +85,11 @@ class Triggers {
 
   void wake(const std::string& row);
   void act(const std::string& row);
-  void act_on(const std::shared_ptr<Turn>& turn);
+  // On the row that a turn has just written. False: somebody else must, or nothing is to be done.
+  [[nodiscard]] bool act_at_once(const Turn& before, Revision revision);
+  void act_on(const std::shared_ptr<Turn>& turn,
+              const std::function<std::optional<Entry>()>& read);
+  void act_on_row(const std::shared_ptr<Turn>& turn, const Entry* row);
   [[nodiscard]] TriggerStep step_of(const Turn& turn, const Entry* row);
   [[nodiscard]] TriggerStep collect_step(const Turn& turn, const Entry* row);
   // Gives back what the step did not consume.
@@ -93,7 +97,7 @@ class Triggers {
   void add_writes(Turn& turn);
   void start(const std::shared_ptr<Turn>& turn);
   void commit(const std::shared_ptr<Turn>& turn);
-  void committed(Turn& turn);
+  void committed(const Turn& turn, Revision revision);
   void finish(const std::string& row, bool again);
   // Reads the row anew, now or after a pause.
   void repeat(Turn& turn, bool later);
