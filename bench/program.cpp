@@ -14,6 +14,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -123,12 +124,12 @@ void pin_to_core(std::size_t n, pid_t who) {
 }
 
 double resident_bytes() {
-  std::ifstream statm{"/proc/self/statm"};
-  double all = 0;
-  double resident = 0;
-  statm >> all >> resident;
-  if (!statm) throw std::runtime_error("/proc/self/statm can't be read");
-  return resident * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  std::ifstream status{"/proc/self/status"};
+  for (std::string line; std::getline(status, line);) {
+    constexpr std::string_view field = "RssAnon:";
+    if (line.starts_with(field)) return 1024 * std::stod(line.substr(field.size()));
+  }
+  throw std::runtime_error("/proc/self/status has no RssAnon");
 }
 
 }  // namespace tenure::bench

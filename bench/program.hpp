@@ -40,6 +40,7 @@ int run_program(int argc, char** argv, std::span<const Question> questions);
 void pin_to_core(std::size_t n, pid_t who = 0);
 [[nodiscard]] std::size_t cores();
 
+// Of this process, without the pages of mapped files: the kernel can drop those at any time.
 [[nodiscard]] double resident_bytes();
 
 }  // namespace tenure::bench
