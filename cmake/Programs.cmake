@@ -283,7 +283,7 @@ function(tenure_bench name)
   _tenure_check_arguments(tenure_bench)
   _tenure_program(${name} bench bench SOURCES ${arg_SOURCES} LINK ${arg_LINK})
   if(tenure_in_tree)
-    tenure_entry(bench.${name} bench 120 ${name} --smoke)
+    tenure_entry(bench.${name} bench 300 ${name} --smoke)
   endif()
 endfunction()
 
