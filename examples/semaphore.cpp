@@ -39,4 +39,13 @@ int main() {
   holds[0].release();
   waiting[1].join();
   example::print("And the fifth:", space);
+
+  // A heavy call takes two permits at once. It waits until both are there.
+  waiting.emplace_back([&] { holds[0] = space.as("heavy").lock(vendor.permits(3).take(2)); });
+  example::until_waiting(space, 1);
+  holds[2].release();
+  example::print("A heavy call needs two, and one is free:", space);
+  holds[3].release();
+  waiting[2].join();
+  example::print("Two are free:", space);
 }

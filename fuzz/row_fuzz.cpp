@@ -41,7 +41,9 @@ void try_as_row(std::string_view key, std::string value) {
   entry.value = parsed->row ? parsed->row->text() : parsed->pointer->text();
   const auto again = parse(entry);
   require(again.has_value(), "its own text is refused");
-  require(again->row == parsed->row, "it has changed");
+  require(again->row == parsed->row && again->pointer == parsed->pointer, "it has changed");
+  const auto weight = tenure::stored::weight_in(entry);
+  require(weight.has_value() && *weight >= 1, "its own text has no weight");
 }
 
 void try_as_request(std::string_view key, const std::string& value) {
@@ -77,6 +79,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try_as_row(key, R"({"session":"0123456789abcdef","request":1,"since":1,"claims":[["a"]],)" +
                       value + "}");
   try_as_row(key, R"({"session":"0123456789abcdef","first":)" + value + "}");
+  try_as_row(key, R"({"format":3,"session":"0123456789abcdef","first":["a","g",9,3],"take":)" +
+                      value + "}");
+  try_as_row(key, R"({"format":3,"session":"0123456789abcdef","request":1,"since":1,"claims":)"
+                  R"([["a","g",9,)" +
+                      value + "]]}");
   try_as_row(key, R"({"format":2,"by":"0123456789abcdef","request":1,"since":1,"claims":[["a"]],)"
                   R"("anchor":)" +
                       value + "}");

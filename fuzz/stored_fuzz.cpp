@@ -152,6 +152,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   world.request(Path::of("other", "path").exclusive(), name);
   world.request(Path::of("a").permits(3), name);
+  world.request(Path::of("a").permits(3).take(2), name);
   for (const tenure::TicketInfo& info : world.space.inspect()) {
     require(!info.ticket.claims.empty(), "a ticket without claims");
   }

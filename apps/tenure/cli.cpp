@@ -61,6 +61,8 @@ void define_run(Definitions& in) {
         "Share the lock with other commands of the same group");
   value(app, "--permits", in.raw.permits, "N",
         "Let N commands hold the lock at a time; all must use the same N");
+  value(app, "--take", in.raw.take, "W",
+        "Take W of the N permits at once, all or none (default: 1)");
   app->add_flag("--try", in.raw.try_only, "Do not wait: fail if the lock is not free");
   value(app, "--timeout", in.raw.timeout, "DURATION",
         "Wait at most this long (500ms, 10s, 5m, 2h, 1d, 1h30m)");

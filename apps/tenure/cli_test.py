@@ -144,6 +144,10 @@ def bad_value(program):
     refused(program, ["--space", "sqlite:a.db"], "no command given")
     refused(program, ["run", "a", "--permits", "0", "--", "true"],
             "--permits takes a number from 1 to 1000000000, not '0'", "run ")
+    refused(program, ["run", "a", "--permits", "3", "--take", "4", "--", "true"],
+            "--take takes a number from 1 to 3, not '4'", "run ")
+    refused(program, ["run", "a", "--take", "2", "--", "true"],
+            "--take needs --permits: it says how many of the permits to take", "run ")
     refused(program, ["run", "a", "-E", "256", "--", "true"],
             "-E takes a number from 0 to 255, not '256'", "run ")
     refused(program, ["run", "a", "--label", "x" * 257, "--", "true"],

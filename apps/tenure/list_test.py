@@ -67,7 +67,7 @@ def as_json(space):
     assert tickets[0]["claims"] == [{"path": "book", "mode": "shared", "group": "shared"}]
     assert tickets[1]["claims"] == [{"path": "magazine/7", "mode": "exclusive"}]
     assert tickets[3]["claims"] == [{"path": "book/3", "mode": "permits(2)", "group": "permits",
-                                     "limit": 2}]
+                                     "limit": 2, "take": 1}]
     assert tickets[2]["blocked_by"] == [tokens[0]]
     assert tokens[2] in tickets[3]["blocked_by"]
     assert json.loads(space.do("show", "magazine", "--json")[1])["tickets"] == [tickets[1]]

@@ -94,14 +94,14 @@ constexpr std::array variables{
 
 constexpr std::array fields{
     Entry{"space, now", "ls, tree, show, watch: the URL of the space, and the time by its clock."},
-    Entry{
-        "tickets",
-        "ls, tree, show, watch: the tickets, in the order of their tokens. Each has token (a "
-        "string), state (holds or waits), position (0: holds, 1: next), claims (each with path "
-        "and mode, and group and limit if it has them), owner, session, anchor (the key that keeps "
-        "it alive, or null), host, pid, label, since, deadline, asked_to_leave, fault (why it "
-        "cannot be read, or "
-        "null) and blocked_by (tokens)."},
+    Entry{"tickets",
+          "ls, tree, show, watch: the tickets, in the order of their tokens. Each has token (a "
+          "string), state (holds or waits), position (0: holds, 1: next), claims (each with path "
+          "and mode, and group, limit and take if it has them), owner, session, anchor (the key "
+          "that keeps "
+          "it alive, or null), host, pid, label, since, deadline, asked_to_leave, fault (why it "
+          "cannot be read, or "
+          "null) and blocked_by (tokens)."},
     Entry{"token, evicted",
           "evict: the token, and whether there was such a ticket; with --below, "
           "how many there were."},

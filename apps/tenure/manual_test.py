@@ -33,9 +33,9 @@ def help(space):
                       re.MULTILINE) == COMMANDS, out
     assert "demo-contender" not in out
     run = options(space, "run")
-    assert set(run) == {"-h", "--help", "--shared", "--group", "--permits", "--try", "--timeout",
-                        "--max-hold", "-E", "--label", "--flock", "--on-ask", "--quiet",
-                        "--space"}, run
+    assert set(run) == {"-h", "--help", "--shared", "--group", "--permits", "--take", "--try",
+                        "--timeout", "--max-hold", "-E", "--label", "--flock", "--on-ask",
+                        "--quiet", "--space"}, run
     for command in ("ls", "tree", "show", "watch", "evict", "ask", "doctor", "bench"):
         assert {"--json", "--space"} <= set(options(space, command)), command
 

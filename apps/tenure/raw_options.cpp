@@ -66,10 +66,16 @@ Mode mode_of(const Raw& raw) {
   if ((raw.shared ? 1 : 0) + given(raw.group) + given(raw.permits) > 1) {
     throw UsageError("use only one of --shared, --group and --permits");
   }
+  if (raw.permits.empty() && !raw.take.empty()) {
+    throw UsageError("--take needs --permits: it says how many of the permits to take");
+  }
   if (raw.shared) return Mode::shared();
   if (!raw.permits.empty()) {
     constexpr std::uint32_t most = 1'000'000'000;
-    return Mode::permits(number_of<std::uint32_t>("--permits", raw.permits, 1, most));
+    const auto limit = number_of<std::uint32_t>("--permits", raw.permits, 1, most);
+    const auto weight =
+        raw.take.empty() ? 1U : number_of<std::uint32_t>("--take", raw.take, 1, limit);
+    return Mode::permits(limit).take(weight);
   }
   return raw.group.empty() ? Mode::exclusive() : Mode::group(raw.group);
 }

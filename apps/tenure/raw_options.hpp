@@ -10,7 +10,7 @@ namespace tenure::cli {
 
 // As found on the command line. One invocation has one subcommand, so they share the fields.
 struct Raw {
-  std::string space, path, group, permits, timeout, max_hold, code, label, token, shell;
+  std::string space, path, group, permits, take, timeout, max_hold, code, label, token, shell;
   std::string flock, on_ask, below;
   std::string clients, processes, keys, mode, seconds, hold;
   std::string remote, branch, message, attempts;

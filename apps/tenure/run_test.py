@@ -3,6 +3,7 @@
 
     run_test.py CASE PROGRAM
 """
+import json
 import os
 import re
 import signal
@@ -233,6 +234,14 @@ def modes(space):
     for holder in (first, second):
         holder.stdin.close()
         holder.wait()
+    three = space.hold("ram", "--permits", "4", "--take", "3")
+    assert space.do("run", "ram", "--permits", "4", "--take", "2", "--try", "--", "true")[0] == 75
+    assert space.do("run", "ram", "--permits", "4", "--try", "--", "true")[0] == 0
+    claim = json.loads(space.do("ls", "--json")[1])["tickets"][0]["claims"][0]
+    assert claim == {"path": "ram", "mode": "permits(4) take=3", "group": "permits", "limit": 4,
+                     "take": 3}, claim
+    three.stdin.close()
+    three.wait()
 
 
 def several_paths(space):

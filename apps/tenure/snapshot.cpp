@@ -26,6 +26,7 @@ Json json_of(const Claim& claim) {
   out["mode"] = claim.mode.text();
   if (!claim.mode.is_exclusive()) out["group"] = std::string{claim.mode.name()};
   if (claim.mode.limit() != 0) out["limit"] = claim.mode.limit();
+  if (claim.mode.limit() != 0) out["take"] = claim.mode.weight();
   return out;
 }
 

@@ -19,6 +19,7 @@ void ask_waiters_on_one_core(Report& report);
 void ask_waiters_on_two_cores(Report& report);
 void ask_foreign(Report& report);
 void ask_groups(Report& report);
+void ask_permits(Report& report);
 void ask_owners(Report& report);
 void ask_death(Report& report);
 void ask_writers(Report& report);

@@ -44,6 +44,9 @@ int main(int argc, char** argv) {
       Question{.name = "groups",
                .text = "does a lock cost more when others hold 10,000 groups instead of one?",
                .ask = &on_disk<ask_groups>},
+      Question{.name = "permits",
+               .text = "what does it cost to take three permits instead of one?",
+               .ask = &on_disk<ask_permits>},
       Question{
           .name = "owners",
           .text = "does a request with an owner that must wait cost more beside 50,000 others?",

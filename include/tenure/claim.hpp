@@ -7,7 +7,7 @@
 //                     |           | the limit, if any  |
 //
 // `shared` is the group "shared"; `permits(n)` is the group "permits" with at most n members at a
-// time on its path: a semaphore.
+// time on its path: a semaphore. A member may take several permits at once: `permits(10).take(3)`.
 //
 // Thread safety: values.
 #pragma once
@@ -44,6 +44,20 @@ class Mode {
   [[nodiscard]] static constexpr Mode permits(std::uint32_t limit) {
     return group("permits", limit);
   }
+  // The same mode, taking `weight` of its limit instead of 1. Throws BadRequest for a mode without
+  // a limit, and for a weight of 0 or beyond the limit.
+  [[nodiscard]] constexpr Mode take(std::uint32_t weight) const {
+    if (limit_ == 0) throw BadRequest("only a mode with a limit can take several: use permits(N)");
+    if (weight == 0) throw BadRequest("a request that takes 0 of a limit: take at least 1");
+    if (weight > limit_) {
+      throw BadRequest(
+          "a request that takes more than the limit would wait forever: take at most " +
+          std::to_string(limit_) + ", not " + std::to_string(weight));
+    }
+    Mode mode = *this;
+    mode.weight_ = weight;
+    return mode;
+  }
 
   [[nodiscard]] constexpr Kind kind() const noexcept { return kind_; }
   [[nodiscard]] constexpr bool is_exclusive() const noexcept { return kind_ == Kind::exclusive; }
@@ -52,8 +66,10 @@ class Mode {
     return kind_ == Kind::shared ? std::string_view{"shared"} : std::string_view{name_};
   }
   [[nodiscard]] constexpr std::uint32_t limit() const noexcept { return limit_; }  // 0: none.
+  // How many of the limit a member takes; 1 without a limit.
+  [[nodiscard]] constexpr std::uint32_t weight() const noexcept { return weight_; }
 
-  // Two modes of one group, whatever their limits.
+  // Two modes of one group, whatever their limits and weights.
   [[nodiscard]] constexpr bool same_group(const Mode& other) const noexcept {
     return kind_ == other.kind_ && kind_ != Kind::exclusive && name_ == other.name_;
   }
@@ -61,7 +77,8 @@ class Mode {
     return !same_group(other);
   }
 
-  // "exclusive", "shared", "pull", "permits(3)"; other bytes escaped as in a path's text.
+  // "exclusive", "shared", "pull", "permits(3)", "permits(10) take=3"; other bytes escaped as in a
+  // path's text.
   [[nodiscard]] std::string text() const;
 
   friend constexpr bool operator==(const Mode&, const Mode&) = default;
@@ -79,6 +96,7 @@ class Mode {
   }
 
   std::uint32_t limit_ = 0;
+  std::uint32_t weight_ = 1;
   Kind kind_ = Kind::exclusive;
   std::string name_;  // Of Kind::named only.
 };
@@ -94,11 +112,14 @@ struct Claim {
     requires(!std::same_as<std::remove_cvref_t<P>, Claim>)
   Claim(P&& p) : path(std::forward<P>(p)) {}  // NOLINT(google-explicit-constructor)
 
-  // "book/3", "book/3:shared", "vendor:permits(3)".
+  // The same claim, taking `weight` of its limit: Mode::take().
+  [[nodiscard]] Claim take(std::uint32_t weight) const { return {path, mode.take(weight)}; }
+
+  // "book/3", "book/3:shared", "vendor:permits(3)", "vendor:permits(10) take=3".
   [[nodiscard]] std::string text() const;
   // The same from text: a typed path (path.hpp), then the mode behind the last colon, if any:
-  // exclusive, shared, permits(N), the name of a group, or GROUP(N). A mode never contains a space:
-  // what may once follow a mode begins with one. The error says what to write instead.
+  // exclusive, shared, permits(N), the name of a group, or GROUP(N); behind a limit, one space and
+  // take=W. The error says what to write instead.
   [[nodiscard]] static std::expected<Claim, std::string> parse(std::string_view text);
 
   friend bool operator==(const Claim&, const Claim&) = default;

@@ -4,8 +4,10 @@
 //     A ticket is granted when no earlier live ticket conflicts with it.
 //
 // Two claims conflict when the path of one covers the path of the other and their modes exclude
-// each other. A claim with a limit N also waits while at least N earlier live tickets, including
-// waiting ones, claim the same path in its group.
+// each other. A claim with a limit N also waits while its weight and the weights of all earlier
+// live tickets on the same path in its group, including waiting ones, add up to more than N. A
+// weight is 1 unless the claim says otherwise (Mode::take). Since waiting tickets count, small
+// requests never overtake a large one.
 //
 // Invariants, for any set of live tickets to which only larger numbers are added
 //   1. Two conflicting tickets are never both granted.
@@ -64,10 +66,10 @@ inline constexpr std::size_t max_claims = 64;
 
 // Whether a holder of `held` may turn it into `wanted` and keep its number. Every wanted claim must
 // be covered by a held claim, and must be that claim, or that claim with exclusive replaced by a
-// group, or that claim narrowed to a deeper path if the held one has no limit; and `wanted` must
-// have no fault of its own. Returns what is wrong, or nothing. The caller must also call
-// find_limit_clash for `wanted` and the other live tickets: a narrowed claim can meet a limit that
-// the held one did not.
+// group, or that claim with a smaller weight, or that claim narrowed to a deeper path if the held
+// one has no limit; and `wanted` must have no fault of its own. Returns what is wrong, or nothing.
+// The caller must also call find_limit_clash for `wanted` and the other live tickets: a narrowed
+// claim can meet a limit that the held one did not.
 [[nodiscard]] std::optional<std::string> find_downgrade_fault(std::span<const Claim> held,
                                                               std::span<const Claim> wanted);
 

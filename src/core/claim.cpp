@@ -12,6 +12,8 @@
 namespace tenure {
 namespace {
 
+constexpr std::string_view take_mark = " take=";
+
 // %XX becomes its byte; anything else stands for itself.
 std::string unescaped(std::string_view text) {
   std::string out;
@@ -29,31 +31,46 @@ std::string unescaped(std::string_view text) {
   return out;
 }
 
-// The N of "(N)" at the end, taken off; 0 where there is none, null where it is no limit.
-std::optional<std::uint32_t> take_limit(std::string_view& text) {
+// Null where it is no number from 1 on.
+std::optional<std::uint32_t> parse_count(std::string_view digits) {
+  std::uint32_t count = 0;
+  const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), count);
+  if (parsed.ec != std::errc{} || parsed.ptr != digits.data() + digits.size()) return std::nullopt;
+  if (digits.starts_with('0')) return std::nullopt;
+  return count;
+}
+
+// The N of "(N)" at the end, cut off; 0 where there is none, null where it is no limit.
+std::optional<std::uint32_t> cut_limit(std::string_view& text) {
   if (!text.ends_with(')')) return 0;
   const std::size_t open = text.rfind('(');
   if (open == std::string_view::npos) return std::nullopt;
   const std::string_view digits = text.substr(open + 1, text.size() - open - 2);
-  std::uint32_t limit = 0;
-  const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), limit);
-  if (parsed.ec != std::errc{} || parsed.ptr != digits.data() + digits.size() || limit == 0) {
-    return std::nullopt;
-  }
   text = text.substr(0, open);
-  return limit;
+  return parse_count(digits);
+}
+
+// The W of " take=W" at the end, cut off; 0 where there is none, null where it is no weight.
+std::optional<std::uint32_t> cut_weight(std::string_view& text) {
+  const std::size_t at = text.rfind(take_mark);
+  if (at == std::string_view::npos) return 0;
+  const std::string_view digits = text.substr(at + take_mark.size());
+  text = text.substr(0, at);
+  return parse_count(digits);
 }
 
 // Null where Mode::text() never returns that.
 std::optional<Mode> parse_mode(const std::string_view text) {
   if (text == "exclusive") return Mode::exclusive();
-  std::string_view rest = text;
-  const std::optional<std::uint32_t> limit = take_limit(rest);
+  std::string_view bare = text;
+  const std::optional<std::uint32_t> weight = cut_weight(bare);
+  std::string_view rest = bare;
+  const std::optional<std::uint32_t> limit = cut_limit(rest);
   const std::string name = unescaped(rest);
   if (!limit || name.empty() || name.size() > Mode::max_name) return std::nullopt;
   Mode mode = *limit == 0 ? Mode::group(name) : Mode::group(name, *limit);
-  if (mode.text() != text) return std::nullopt;
-  return mode;
+  if (mode.text() != bare || !weight || *weight > *limit) return std::nullopt;
+  return *weight == 0 ? mode : mode.take(*weight);
 }
 
 }  // namespace
@@ -72,6 +89,10 @@ std::string Mode::text() const {
     out += '(';
     out += std::to_string(limit());
     out += ')';
+  }
+  if (weight() != 1) {
+    out += take_mark;
+    out += std::to_string(weight());
   }
   return out;
 }
@@ -97,7 +118,8 @@ std::expected<Claim, std::string> Claim::parse(std::string_view text) {
       append_escaped(what, text.substr(colon + 1), "");
       return std::unexpected(what +
                              "' after the last ':' is not a mode: use exclusive, shared, "
-                             "permits(N) or the name of a group");
+                             "permits(N), permits(N) take=W with W up to N, or the name of a "
+                             "group");
     }
   }
   auto path = parse_typed_path(text.substr(0, colon));

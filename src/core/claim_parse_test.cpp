@@ -32,8 +32,10 @@ TEST(ClaimParse, ReadsAPathAsPeopleTypeIt) {
   EXPECT_EQ(Claim{"book"}, Path::of("book").exclusive());
 }
 
-TEST(ClaimParse, LeavesRoomBehindAMode) {
-  EXPECT_FALSE(Claim::parse("vendor:permits(10) take=3"));
+TEST(ClaimParse, ReadsHowMuchOfALimitIsTaken) {
+  EXPECT_EQ(Claim::parse("vendor:permits(10) take=3"), Path::of("vendor").permits(10).take(3));
+  EXPECT_EQ(Claim::parse("vendor:permits(10) take=1"), Path::of("vendor").permits(10));
+  EXPECT_EQ(Claim::parse("vendor:g(2) take=2"), Path::of("vendor").group("g", 2).take(2));
   EXPECT_EQ(Claim::parse(Path::of("v").group("a b").text()), Path::of("v").group("a b"));
 }
 
@@ -43,7 +45,9 @@ TEST(ClaimParse, SaysWhatIsWrong) {
     return claim ? "no error"s : claim.error();
   };
   for (const std::string text :
-       {"a:", "a:permits(0)", "a:permits(x)", "a:g)", "a:%6", "a:(3)", "a:permits(03)", "a:b c"}) {
+       {"a:", "a:permits(0)", "a:permits(x)", "a:g)", "a:%6", "a:(3)", "a:permits(03)", "a:b c",
+        "a:permits(3) take=0", "a:permits(3) take=4", "a:permits(3) take=", "a:permits(3) take=02",
+        "a:permits(3)  take=2", "a:permits(3) take=2 take=2", "a:g take=1", "a:shared take=2"}) {
     EXPECT_TRUE(kit::contains(error(text), "is not a mode: use exclusive, shared")) << text;
   }
   EXPECT_FALSE(error("").empty());
@@ -59,7 +63,9 @@ RC_GTEST_PROP(ClaimParse, ReadsWhatTextWrites, ()) {
   const auto limit = *rc::gen::inRange<std::uint32_t>(0, 4);
   RC_PRE(group.size() <= Mode::max_name);
   const Path path = Path::of(segment);
-  const Claim claim = limit == 0 ? path.group(group) : path.group(group, limit);
+  const Claim claim =
+      limit == 0 ? path.group(group)
+                 : path.group(group, limit).take(*rc::gen::inRange<std::uint32_t>(1, limit + 1));
   RC_ASSERT(Claim::parse(claim.text()).value() == claim);
   RC_ASSERT(Claim::parse(path.exclusive().text()).value() == path.exclusive());
 }

@@ -29,6 +29,10 @@ TEST(Mode, IsTheSameHoweverItIsMade) {
   EXPECT_EQ(Mode::group("shared"), Mode::shared());
   EXPECT_EQ(Mode::permits(3), Mode::group("permits", 3));
   EXPECT_NE(Mode::group("exclusive"), Mode::exclusive());
+  EXPECT_EQ(Mode::permits(3).take(1), Mode::permits(3));
+  EXPECT_EQ(Mode::permits(3).take(3).take(2).weight(), 2U);
+  EXPECT_NE(Mode::permits(3).take(2), Mode::permits(3));
+  EXPECT_TRUE(Mode::permits(3).take(2).same_group(Mode::permits(3)));
 }
 
 TEST(Claim, IsExclusiveOnABarePath) {
@@ -43,6 +47,17 @@ TEST(Claim, IsExclusiveOnABarePath) {
 TEST(Claim, RefusesAGroupThatMakesNoSense) {
   EXPECT_THROW((void)Mode::group(""), BadRequest);
   EXPECT_THROW((void)Mode::permits(0), BadRequest);
+  EXPECT_THROW((void)Mode::permits(3).take(0), BadRequest);
+  EXPECT_THROW((void)Mode::shared().take(1), BadRequest);
+  EXPECT_THROW((void)Mode::exclusive().take(1), BadRequest);
+  try {
+    (void)Path::of("a").permits(3).take(4);
+    ADD_FAILURE() << "took 4 of 3";
+  } catch (const BadRequest& error) {
+    EXPECT_STREQ(error.what(),
+                 "a request that takes more than the limit would wait forever: take at most 3, not "
+                 "4");
+  }
   EXPECT_NO_THROW((void)Mode::group(std::string(Mode::max_name, 'x')));
   EXPECT_THROW((void)Mode::group(std::string(Mode::max_name + 1, 'x')), BadRequest);
 }
@@ -52,6 +67,7 @@ TEST(Claim, PrintsPathAndMode) {
   EXPECT_EQ(path.exclusive().text(), "book/3");
   EXPECT_EQ(path.shared().text(), "book/3:shared");
   EXPECT_EQ(path.permits(3).text(), "book/3:permits(3)");
+  EXPECT_EQ(path.permits(10).take(3).text(), "book/3:permits(10) take=3");
   EXPECT_EQ(Path{}.exclusive().text(), "/");
   EXPECT_EQ(Path{}.shared().text(), "/:shared");
   EXPECT_EQ(Path::of("a b").group("é \n").text(), "a%20b:é%20%0A");
@@ -76,10 +92,11 @@ rc::Gen<Claim> any_claim() {
          std::uint32_t limit) {
         const Path path = Path::of(segment);
         if (exclusive) return path.exclusive();
+        if (limit == 3) return path.group(group, 2).take(2);
         return limit == 0 ? path.group(group) : path.group(group, limit);
       },
       rc::gen::elementOf(std::vector{"a"s, "a:a"s, "a:exclusive"s, "a:shared"s, ":"s}),
-      rc::gen::arbitrary<bool>(), name, rc::gen::inRange(0U, 3U));
+      rc::gen::arbitrary<bool>(), name, rc::gen::inRange(0U, 4U));
 }
 
 RC_GTEST_PROP(ClaimProperty, TextTellsClaimsApart, ()) {

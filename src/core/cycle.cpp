@@ -198,7 +198,7 @@ bool is_awaited(const Ticket& ticket, std::span<const Ticket> tickets) {
     if (later.number <= ticket.number) return false;
     return conflict(later.claims, ticket.claims) ||
            std::ranges::any_of(later.claims, [&ticket](const Claim& claim) {
-             return claim.mode.limit() != 0 && fills(ticket, claim);
+             return claim.mode.limit() != 0 && weight_in(ticket, claim) != 0;
            });
   });
 }

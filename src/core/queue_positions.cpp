@@ -1,6 +1,7 @@
 // The rule for many tickets at once: finds claims by their paths instead of scanning all tickets.
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <vector>
 
@@ -73,10 +74,13 @@ class ClaimsByPath {
     const auto here = by_path_.find(claim.path);
     if (here == by_path_.end()) return;
     std::vector<std::size_t> members;
+    std::uint64_t taken = claim.mode.weight();
     for (const EarlierClaim& other : here->second) {
-      if (claim.mode.same_group(*other.mode)) members.push_back(other.ticket);
+      if (!claim.mode.same_group(*other.mode)) continue;
+      members.push_back(other.ticket);
+      taken += other.mode->weight();
     }
-    if (members.size() >= claim.mode.limit()) {
+    if (taken > claim.mode.limit()) {
       found.insert(found.end(), members.begin(), members.end());
     }
   }

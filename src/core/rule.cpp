@@ -14,18 +14,35 @@ constexpr auto all = [](std::size_t) { return true; };
 bool weakens(const Claim& held, const Claim& wanted) {
   const bool path_fits =
       held.mode.limit() == 0 ? held.path.covers(wanted.path) : held.path == wanted.path;
-  return path_fits && (held.mode.is_exclusive() || held.mode == wanted.mode);
+  if (!path_fits || held.mode.is_exclusive()) return path_fits;
+  return held.mode.same_group(wanted.mode) && held.mode.limit() == wanted.mode.limit() &&
+         held.mode.weight() >= wanted.mode.weight();
 }
 
-std::string downgrade_fault(std::span<const Claim> held, const Claim& wanted) {
-  std::string out = "cannot downgrade to " + wanted.text() + ": it claims more than is held (";
+// The first wanted claim that no held one may be weakened to, or null.
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): in the order of time.
+const Claim* find_uncovered(std::span<const Claim> held, std::span<const Claim> wanted) {
+  const auto uncovered = [held](const Claim& claim) {
+    return std::ranges::none_of(held, [&claim](const Claim& from) { return weakens(from, claim); });
+  };
+  const auto found = std::ranges::find_if(wanted, uncovered);
+  return found == wanted.end() ? nullptr : &*found;
+}
+
+std::string more_than_held(std::span<const Claim> held, const Claim& wanted) {
+  std::string out = wanted.text() + ": it claims more than is held (";
   for (const Claim& claim : held) {
     if (&claim != held.data()) out += " + ";
     out += claim.text();
   }
-  return out +
-         "); a downgrade may drop claims, turn exclusive into a group, or narrow a claim without a "
-         "limit to a deeper path; for anything else, release and lock again";
+  return out + ")";
+}
+
+std::string downgrade_fault(std::span<const Claim> held, const Claim& wanted) {
+  return "cannot downgrade to " + more_than_held(held, wanted) +
+         "; a downgrade may drop claims, turn exclusive into a group, take less of a limit, or "
+         "narrow a claim without a limit to a deeper path; for anything else, release and lock "
+         "again";
 }
 
 }  // namespace
@@ -96,11 +113,9 @@ std::optional<std::string> find_fault(std::span<const Claim> claims) {
 std::optional<std::string> find_downgrade_fault(std::span<const Claim> held,
                                                 std::span<const Claim> wanted) {
   if (auto fault = find_fault(wanted)) return fault;
-  for (const Claim& claim : wanted) {
-    const auto weakens_to = [&claim](const Claim& from) { return weakens(from, claim); };
-    if (std::ranges::none_of(held, weakens_to)) return downgrade_fault(held, claim);
-  }
-  return std::nullopt;
+  const Claim* const claim = find_uncovered(held, wanted);
+  if (claim == nullptr) return std::nullopt;
+  return downgrade_fault(held, *claim);
 }
 
 }  // namespace tenure

@@ -255,12 +255,23 @@ TEST(RuleExhaustive, WithAFamilyOfOwners) {
   EXPECT_EQ(count, (Count{.states = 132'848, .deadlocks = 45'665}));
 }
 
+TEST(RuleExhaustive, WithWeights) {
+  const Count count = Walk({.owners = {"o1", "o2", "o3"},
+                            .claims = every({"a", "a/b"}, {"", ":permits(3)", ":permits(3)*2",
+                                                           ":permits(3)*3", ":g(2)*2"}),
+                            .alike = {{"o1", "o2"}, {"o2", "o3"}},
+                            .most = sanitized ? 4 : 5})
+                          .run();
+  EXPECT_EQ(count, (sanitized ? Count{.states = 1, .deadlocks = 1}
+                              : Count{.states = 56'093, .deadlocks = 124'438}));
+}
+
 // A downgrade keeps the number, so it must take no grant from another ticket. Method: three tickets
-// with each of 18 claims; the claim of each is changed to each of the others.
+// with each of 21 claims; the claim of each is changed to each of the others.
 TEST(RuleExhaustive, DowngradeTakesNoGrantAway) {
   std::vector<Claim> claims;
-  for (const std::string& text :
-       every({"x", "x/1", "x/2"}, {"", ":shared", ":g", ":g(1)", ":g(2)", ":permits(2)"})) {
+  for (const std::string& text : every({"x", "x/1", "x/2"}, {"", ":shared", ":g", ":g(1)", ":g(2)",
+                                                             ":g(2)*2", ":permits(2)"})) {
     claims.push_back(claim_of(text));
   }
   std::uint64_t downgrades = 0;
@@ -290,7 +301,7 @@ TEST(RuleExhaustive, DowngradeTakesNoGrantAway) {
       }
     }
   }
-  EXPECT_EQ(downgrades, 42'324U);
+  EXPECT_EQ(downgrades, 68'502U);
 }
 
 }  // namespace

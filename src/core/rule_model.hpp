@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <initializer_list>
@@ -20,7 +21,7 @@
 
 namespace tenure {
 
-// Parses "book/3:permits(2)".
+// Parses "book/3:permits(2)", "book/3:permits(10)*3".
 inline Claim claim_of(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   const Path path = Path::parse(text.substr(0, colon)).value();
@@ -28,8 +29,12 @@ inline Claim claim_of(std::string_view text) {
   const std::string_view mode = text.substr(colon + 1);
   const std::size_t limit = mode.find('(');
   if (limit == std::string_view::npos) return path.group(mode);
-  return path.group(mode.substr(0, limit),
-                    static_cast<std::uint32_t>(std::stoul(std::string{mode.substr(limit + 1)})));
+  const auto number_at = [mode](std::size_t at) {
+    return static_cast<std::uint32_t>(std::stoul(std::string{mode.substr(at)}));
+  };
+  const Claim claim = path.group(mode.substr(0, limit), number_at(limit + 1));
+  const std::size_t weight = mode.find('*');
+  return weight == std::string_view::npos ? claim : claim.take(number_at(weight + 1));
 }
 
 // "alice book/1 + book/2:shared": the owner, then the claims. "nobody" means no owner.
@@ -87,14 +92,16 @@ class RuleModel {
     Row& row = rows_[size_];
     row.assign(ticket);
     for (const auto& [path, mode] : row.claims) {
-      Limit limit{.most = mode.limit(), .members = 0};
+      Limit limit{.most = mode.limit(), .weight = mode.weight(), .members = 0, .weights = {}};
       for (std::size_t i = 0; i < size_; ++i) {
         for (const auto& [other_path, other_mode] : rows_[i].claims) {
           const bool related = covers(path, other_path) || covers(other_path, path);
           const bool together = !mode.is_exclusive() && !other_mode.is_exclusive() &&
                                 mode.name() == other_mode.name();
           if (related && !together) row.excluded_by |= only(i);
-          if (path == other_path && together) limit.members |= only(i);
+          if (path != other_path || !together) continue;
+          limit.members |= only(i);
+          limit.weights[i] = other_mode.weight();
         }
       }
       if (limit.most != 0) row.limits.push_back(limit);
@@ -110,8 +117,7 @@ class RuleModel {
   [[nodiscard]] Set blockers(std::size_t ticket, Set live) const {
     Set found = rows_[ticket].excluded_by & live;
     for (const Limit& limit : rows_[ticket].limits) {
-      const Set members = limit.members & live;
-      if (static_cast<std::uint32_t>(std::popcount(members)) >= limit.most) found |= members;
+      if (limit.exceeded(live)) found |= limit.members & live;
     }
     return found;
   }
@@ -129,13 +135,12 @@ class RuleModel {
   [[nodiscard]] bool conflict(std::size_t a, std::size_t b) const {
     return has(rows_[std::max(a, b)].excluded_by, std::min(a, b));
   }
-  // Whether no limited group has too many members among `held`.
+  // Whether no limit is exceeded among `held`.
   [[nodiscard]] bool within_limits(Set held) const {
     for (std::size_t i = 0; i < size_; ++i) {
       if (!has(held, i)) continue;
       for (const Limit& limit : rows_[i].limits) {
-        const auto members = static_cast<std::uint32_t>(std::popcount(limit.members & held));
-        if (members + 1 > limit.most) return false;
+        if (limit.exceeded(held)) return false;
       }
     }
     return true;
@@ -173,7 +178,17 @@ class RuleModel {
   using Segments = std::vector<std::string>;
   struct Limit {
     std::uint32_t most = 0;
+    std::uint32_t weight = 1;
     Set members = 0;  // Earlier tickets.
+    std::array<std::uint32_t, 32> weights{};
+
+    [[nodiscard]] bool exceeded(Set live) const {
+      std::uint64_t taken = weight;
+      for (Set rest = members & live; rest != 0; rest &= rest - 1) {
+        taken += weights.at(static_cast<std::size_t>(std::countr_zero(rest)));
+      }
+      return taken > most;
+    }
   };
   struct Row {
     Segments owner;

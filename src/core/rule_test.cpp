@@ -51,6 +51,21 @@ TEST(Rule, CountsMembersOfALimitedGroupWaitingOnesIncluded) {
             "1 holds; 2 holds; 3 waits for 1 2, position 1; 4 waits for 1 2 3, position 2");
 }
 
+TEST(Rule, AddsUpWeightsAndLetsNoSmallRequestOvertakeALargeOne) {
+  EXPECT_EQ(report(queue({"a api:permits(4)*3", "b api:permits(4)*2", "c api:permits(4)",
+                          "d api:permits(4)*4"})),
+            "1 holds; 2 waits for 1, position 1; 3 waits for 1 2, position 2; "
+            "4 waits for 1 2 3, position 3");
+  EXPECT_EQ(report(queue({"a api:permits(4)*3", "b api:permits(4)", "c api:permits(4)"})),
+            "1 holds; 2 holds; 3 waits for 1 2, position 1");
+}
+
+TEST(Rule, AddsUpTheLargestWeights) {
+  EXPECT_EQ(report(queue({"a api:permits(4294967295)*4294967295",
+                          "b api:permits(4294967295)*4294967295", "c api:permits(4294967295)"})),
+            "1 holds; 2 waits for 1, position 1; 3 waits for 1 2, position 2");
+}
+
 TEST(Rule, DoesNotAddUpLimitsOfDifferentPaths) {
   EXPECT_EQ(report(queue({"a api:permits(1)", "b api/eu:permits(1)", "c api/us:permits(1)",
                           "d api + api/eu:permits(1)"})),
@@ -104,6 +119,8 @@ TEST(Fault, LetsADowngradeOnlyWeaken) {
   EXPECT_TRUE(may_downgrade("x", "x/1 + x/2:shared"));
   EXPECT_TRUE(may_downgrade("x:shared", "x/1:shared"));
   EXPECT_TRUE(may_downgrade("x:permits(2)", "x:permits(2)"));
+  EXPECT_TRUE(may_downgrade("x", "x:permits(3)*2"));
+  EXPECT_TRUE(may_downgrade("x:permits(3)*3", "x:permits(3)*2"));
 
   EXPECT_FALSE(may_downgrade("x", ""));
   EXPECT_FALSE(may_downgrade("x", "x + x:shared"));
@@ -114,13 +131,16 @@ TEST(Fault, LetsADowngradeOnlyWeaken) {
   EXPECT_FALSE(may_downgrade("x:shared", "x:shared(2)"));
   EXPECT_FALSE(may_downgrade("x:permits(2)", "x:permits(3)"));
   EXPECT_FALSE(may_downgrade("x:permits(2)", "x:permits"));
+  EXPECT_FALSE(may_downgrade("x:permits(3)", "x:permits(3)*2"));
+  EXPECT_FALSE(may_downgrade("x:permits(3)*2", "x:permits(4)*2"));
   EXPECT_FALSE(may_downgrade("x:permits(2)", "x/1:permits(2)"));
   EXPECT_EQ(
       find_downgrade_fault(queue({"a x:shared + y"}).front().claims, queue({"a x"}).front().claims)
           .value(),
       "cannot downgrade to x: it claims more than is held (x:shared + y); a downgrade may drop "
-      "claims, turn exclusive into a group, or narrow a claim without a limit to a deeper path; "
-      "for anything else, release and lock again");
+      "claims, turn exclusive into a group, take less of a limit, or narrow a claim without a "
+      "limit "
+      "to a deeper path; for anything else, release and lock again");
 }
 
 TEST(Fault, FindsALiveClaimWithAnotherLimit) {
@@ -243,10 +263,14 @@ rc::Gen<Claim> any_claim() {
           case 1: return path.shared();
           case 2: return path.group("pull");
           case 3: return path.group("few", 2);
-          default: return path.permits(static_cast<std::uint32_t>(path.depth() + 1));
+          case 4: return path.group("few", 2).take(2);
+          case 5: return path.permits(static_cast<std::uint32_t>(path.depth() + 1));
+          default:
+            return path.permits(static_cast<std::uint32_t>(path.depth() + 1))
+                .take(1 + static_cast<std::uint32_t>(path.depth() / 2));
         }
       },
-      any_path(), rc::gen::inRange(0, 5));
+      any_path(), rc::gen::inRange(0, 7));
 }
 
 rc::Gen<Owner> any_owner() {

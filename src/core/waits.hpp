@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -14,23 +15,25 @@
 
 namespace tenure {
 
-// Whether `ticket` counts as a member of the limited group that `claim` asks for.
-[[nodiscard]] inline bool fills(const Ticket& ticket, const Claim& claim) noexcept {
-  return std::ranges::any_of(ticket.claims, [&claim](const Claim& other) {
-    return other.path == claim.path && other.mode.same_group(claim.mode);
-  });
+// How much `ticket` takes of the limited group that `claim` asks for; 0: it is no member.
+[[nodiscard]] inline std::uint32_t weight_in(const Ticket& ticket, const Claim& claim) noexcept {
+  for (const Claim& other : ticket.claims) {
+    if (other.path == claim.path && other.mode.same_group(claim.mode)) return other.mode.weight();
+  }
+  return 0;
 }
 
-// Whether enough tickets fill the limit of `claim`, a claim of `ticket`, to make the ticket wait.
+// Whether tickets leave too little of the limit of `claim`, a claim of `ticket`.
 template <class Alive>
 [[nodiscard]] bool limit_reached(const Ticket& ticket, const Claim& claim,
                                  std::span<const Ticket> tickets, const Alive& alive) {
-  const std::size_t limit = claim.mode.limit();
+  const std::uint64_t limit = claim.mode.limit();
   if (limit == 0) return false;
-  std::size_t members = 0;
+  std::uint64_t taken = claim.mode.weight();
   for (std::size_t i = 0; i < tickets.size(); ++i) {
-    if (tickets[i].number >= ticket.number || !alive(i) || !fills(tickets[i], claim)) continue;
-    if (++members == limit) return true;
+    if (tickets[i].number >= ticket.number || !alive(i)) continue;
+    taken += weight_in(tickets[i], claim);
+    if (taken > limit) return true;
   }
   return false;
 }
@@ -62,8 +65,8 @@ template <class Alive>
   for (std::size_t i = 0; i < tickets.size(); ++i) {
     const Ticket& other = tickets[i];
     if (other.number >= ticket.number || !alive(i)) continue;
-    const auto other_fills = [&other](const Claim* claim) { return fills(other, *claim); };
-    if (conflict(ticket.claims, other.claims) || std::ranges::any_of(full, other_fills)) {
+    const auto member_of = [&other](const Claim* claim) { return weight_in(other, *claim) != 0; };
+    if (conflict(ticket.claims, other.claims) || std::ranges::any_of(full, member_of)) {
       found.push_back(i);
     }
   }

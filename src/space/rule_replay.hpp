@@ -108,11 +108,12 @@ class RuleReplay {
                                      Path{},
                                      Path::of("a", 1, "x", "y", std::string(60, 'z'))};
     static const std::array modes = {
-        Mode::exclusive(),        Mode::shared(),      Mode::group("g"),
-        Mode::group("h"),         Mode::group("k"),    Mode::permits(2),
-        Mode::group("shared", 2), Mode::group("g", 1), Mode::permits(1)};
+        Mode::exclusive(),        Mode::shared(),           Mode::group("g"),
+        Mode::group("h"),         Mode::group("k"),         Mode::permits(3),
+        Mode::permits(3).take(2), Mode::permits(3).take(3), Mode::group("shared", 2),
+        Mode::group("g", 1),      Mode::permits(2).take(2)};
     // The last modes of the table disagree with earlier ones on a limit; they come rarely.
-    constexpr std::size_t agreeing = 6;
+    constexpr std::size_t agreeing = 8;
     const std::size_t mode = in.below(3 * agreeing + 3);
     const Path& path = paths[in.below(paths.size())];
     return {path, modes[mode < 3 * agreeing ? mode % agreeing : mode - 2 * agreeing]};

@@ -61,17 +61,17 @@ void judge(const History& history, const Stretch& next, const std::vector<Stretc
   }
   for (const Claim& claim : *next.claims) {
     if (claim.mode.is_exclusive()) continue;
-    std::size_t members = 1;
+    std::uint64_t taken = claim.mode.weight();
     for (const Stretch& other : open) {
       const Claim* const same = member(*other.claims, claim);
       if (same == nullptr) continue;
-      ++members;
+      taken += same->mode.weight();
       if (same->mode.limit() == claim.mode.limit()) continue;
       findings.push_back({Kind::limit, "two limits: " + history.name(*other.of) + " and " +
                                            history.name(*next.of)});
     }
-    if (claim.mode.limit() == 0 || members <= claim.mode.limit()) continue;
-    findings.push_back({Kind::limit, std::to_string(members) + " members of " + text(claim) + ": " +
+    if (claim.mode.limit() == 0 || taken <= claim.mode.limit()) continue;
+    findings.push_back({Kind::limit, std::to_string(taken) + " taken of " + text(claim) + ": " +
                                          history.name(*next.of)});
   }
 }

@@ -2,7 +2,7 @@
 // the library's own rule (rule.hpp).
 //
 //   overlap   two conflicting holds at one moment
-//   limit     more members of a limited group on a path than its limit, or two limits at once
+//   limit     members of a limited group on a path take more than its limit, or two limits at once
 //   token     a token that was granted twice
 //   order     of two conflicting tickets, the one with the larger token held first; or a token is
 //             smaller than one that was granted before the request was made, even by a dead process

@@ -60,16 +60,17 @@ TEST(StressChecker, AStoreThatFailedExplainsErrorsAfterThat) {
 }
 
 TEST(StressChecker, TakesALineApartAsItWasWritten) {
-  const Event event{
-      .time = 5,
-      .thread = 2,
-      .request = 7,
-      .kind = Event::Kind::asked,
-      .a = 1,
-      .b = 9,
-      .word = "try_lock",
-      .claims = {Path{}.exclusive(), Path::of("a", "b").permits(3), Path::of("a").group("pull")}};
-  EXPECT_EQ(line(event), "5 2 7 asked 1 9 try_lock /=exclusive a/b=permits:3 a=pull\n");
+  const Event event{.time = 5,
+                    .thread = 2,
+                    .request = 7,
+                    .kind = Event::Kind::asked,
+                    .a = 1,
+                    .b = 9,
+                    .word = "try_lock",
+                    .claims = {Path{}.exclusive(), Path::of("a", "b").permits(3),
+                               Path::of("a").group("pull"), Path::of("c").permits(3).take(2)}};
+  EXPECT_EQ(line(event),
+            "5 2 7 asked 1 9 try_lock /=exclusive a/b=permits:3 a=pull c=permits:3:2\n");
   std::string text = line(event);
   text.pop_back();
   const auto parsed = parse_event(text);
@@ -77,7 +78,8 @@ TEST(StressChecker, TakesALineApartAsItWasWritten) {
   EXPECT_EQ(line(*parsed), line(event));
   EXPECT_EQ(parsed->claims, event.claims);
   for (const char* wrong : {"", "5", "x 2 7 asked 0 0 -", "5 2 7 eaten 0 0 -", "5 2 7 asked 0",
-                            "5 2 7 asked 0 0 lock a", "5 2 7 asked 0 0 lock a=permits:0"}) {
+                            "5 2 7 asked 0 0 lock a", "5 2 7 asked 0 0 lock a=permits:0",
+                            "5 2 7 asked 0 0 lock a=permits:2:3"}) {
     EXPECT_FALSE(parse_event(wrong).has_value()) << wrong;
   }
 }
@@ -118,6 +120,10 @@ TEST(StressChecker, FindsALimitThatIsExceeded) {
             Kinds{"limit"});
   EXPECT_EQ(found({log_of({"a=permits:2", 1, 10, 20}), log_of({"a=permits:3", 2, 12, 30})}),
             Kinds{"limit"});
+  EXPECT_EQ(found({log_of({"a=permits:3:2", 1, 10, 20}), log_of({"a=permits:3:2", 2, 12, 30})}),
+            Kinds{"limit"});
+  EXPECT_EQ(found({log_of({"a=permits:3:2", 1, 10, 20}), log_of({"a=permits:3", 2, 12, 30})}),
+            Kinds{});
   EXPECT_EQ(found({log_of({"a=permits:2", 1, 10, 20}), log_of({"a/b=permits:3", 2, 12, 30})}),
             Kinds{})
       << "limits of different paths do not add up";

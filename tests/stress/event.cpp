@@ -46,6 +46,7 @@ std::string text(const Claim& claim) {
   std::string out = claim.path.text() + '=';
   out += claim.mode.is_exclusive() ? std::string_view{"exclusive"} : claim.mode.name();
   if (claim.mode.limit() != 0) out += ':' + std::to_string(claim.mode.limit());
+  if (claim.mode.weight() != 1) out += ':' + std::to_string(claim.mode.weight());
   return out;
 }
 
@@ -56,8 +57,10 @@ std::optional<Claim> parse_claim(std::string_view text) {
   if (name.empty()) return std::nullopt;
   if (text.empty()) return name == "exclusive" ? path->exclusive() : path->group(name);
   std::uint32_t limit = 0;
-  if (!read(text, limit) || limit == 0) return std::nullopt;
-  return path->group(name, limit);
+  std::uint32_t weight = 1;
+  if (!read(next_word(text, ':'), limit) || limit == 0) return std::nullopt;
+  if (!text.empty() && (!read(text, weight) || weight == 0 || weight > limit)) return std::nullopt;
+  return path->group(name, limit).take(weight);
 }
 
 std::string line(const Event& event) {

@@ -56,7 +56,7 @@ struct Event {
 
 [[nodiscard]] std::string line(const Event& event);  // With its end of line.
 [[nodiscard]] std::optional<Event> parse_event(std::string_view line);
-// "a/1=exclusive", "a=shared", "a/1=permits:3".
+// "a/1=exclusive", "a=shared", "a/1=permits:3", "a/1=permits:3:2" (takes 2 of 3).
 [[nodiscard]] std::string text(const Claim& claim);
 [[nodiscard]] std::optional<Claim> parse_claim(std::string_view text);
 

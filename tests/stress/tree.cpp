@@ -42,17 +42,25 @@ Path random_path(Random& random) {
   return one_in(random, 3) ? path.parent() : path;
 }
 
+// Mostly one permit, sometimes several.
+Mode random_permits(Random& random, const Path& path) {
+  const std::uint32_t limit = limit_of(path);
+  const bool several = one_in(random, 3);
+  return Mode::permits(limit).take(several ? 1 + static_cast<std::uint32_t>(below(random, limit))
+                                           : 1);
+}
+
 Mode random_mode(Random& random, const Path& path) {
   if (path == quarrel()) return Mode::permits(1 + static_cast<std::uint32_t>(below(random, 3)));
   // Every second one of those is a semaphore that is full most of the time.
   const bool semaphore = path == leaf(0) || path == leaf(2) || path == leaf(4);
-  if (semaphore && !one_in(random, 8)) return Mode::permits(limit_of(path));
+  if (semaphore && !one_in(random, 8)) return random_permits(random, path);
   const std::uint64_t kind = below(random, 20);
   if (kind < 8) return Mode::exclusive();
   if (kind < 13) return Mode::shared();
   if (kind < 15) return Mode::group("pull");
   if (kind < 16) return Mode::group("push");
-  return Mode::permits(limit_of(path));
+  return random_permits(random, path);
 }
 
 }  // namespace
@@ -92,6 +100,7 @@ std::vector<Claim> random_narrowing(Random& random, std::vector<Claim> claims) {
   for (Claim& claim : claims) {
     if (claim.path == quarrel()) continue;
     if (claim.mode.limit() == 0 && one_in(random, 3)) claim.path = claim.path / Path::of("a");
+    if (claim.mode.weight() > 1 && one_in(random, 2)) claim = claim.take(claim.mode.weight() - 1);
     if (!claim.mode.is_exclusive() || one_in(random, 3)) continue;
     claim.mode = one_in(random, 2) ? Mode::shared() : Mode::permits(limit_of(claim.path));
   }

@@ -13,14 +13,10 @@ namespace tenure::local {
 Claim LocalSpace::claim_of(const Entry& entry) {
   Path path;
   for (const std::string_view segment : Path::Segments{entry.node->key()}) path.append(segment);
-  switch (entry.group->kind) {
-    case Mode::Kind::exclusive: return path.exclusive();
-    case Mode::Kind::shared:
-      return entry.limit == 0 ? path.shared() : path.group("shared", entry.limit);
-    case Mode::Kind::named: break;
-  }
-  return entry.limit == 0 ? path.group(entry.group->name)
-                          : path.group(entry.group->name, entry.limit);
+  if (entry.group->kind == Mode::Kind::exclusive) return path.exclusive();
+  const std::string_view group =
+      entry.group->kind == Mode::Kind::shared ? "shared" : entry.group->name;
+  return entry.limit == 0 ? path.group(group) : path.group(group, entry.limit).take(entry.weight);
 }
 
 std::vector<Claim> LocalSpace::claims_of(const Entry& ticket) {

@@ -17,9 +17,11 @@ constexpr std::uint64_t number_of(std::uint64_t counter, std::uint8_t shard) noe
   return (counter << shard_bits) | shard;
 }
 
-// Whether the line has no room for one more member of its group.
-bool full(const Line* line) noexcept {
-  return line != nullptr && line->limit != 0 && line->inside >= line->limit;
+// Whether the line of its group has no room for one more member. While somebody waits for the
+// limit, nobody overtakes.
+bool full(const Line* line, const Mode& mode) noexcept {
+  return line != nullptr && line->limit != 0 &&
+         (line->beyond != &line->live || mode.weight() > line->limit - line->inside);
 }
 
 // Whether a claim may be held thin: it is of a predefined group, and has no limit.
@@ -175,10 +177,10 @@ LocalSpace::Fast LocalSpace::request_one(const detail::Ask& ask, detail::Waiter*
   }
   // All live tickets are earlier than a ticket without a number.
   const LockTable::WaitLine wait = table_.line_to_wait_in(node, *group, no_number);
-  const bool blocked = wait.line != nullptr || full(own);
+  const bool blocked = wait.line != nullptr || full(own, claim.mode);
   if (blocked && waiter == nullptr) return Fast::blocked;
 
-  Entry& entry = shard.make_entry(node, *group, claim.mode.limit());
+  Entry& entry = shard.make_entry(node, *group, claim.mode.limit(), claim.mode.weight());
   try {
     shard.place(entry, number_of(shard.counter + 1, node.shard));
   } catch (...) {

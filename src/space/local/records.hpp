@@ -82,7 +82,7 @@ struct Line {
   Line* more;            // Lines of other groups at the same node.
   Link* beyond;          // The first live link that exceeds the limit, or &live.
   std::uint32_t limit;   // 0: none.
-  std::uint32_t inside;  // With a limit: how many links are within it; 0 if there are none.
+  std::uint32_t inside;  // With a limit: the weights of the links within it, added up.
   std::uint8_t depth;    // Of the node.
   std::uint32_t batch;   // See Shard::thicken.
   Link* last_of_batch;
@@ -248,6 +248,7 @@ struct Entry : Link {
   Entry* next_claim;  // The next claim of the same ticket.
   Entry* first;       // The first claim, which represents the ticket.
   std::uint32_t limit;
+  std::uint32_t weight;  // How much of the limit it takes.
   std::uint8_t shard;
   std::uint8_t depth;
   bool within;    // Within the limit.

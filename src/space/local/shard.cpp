@@ -297,29 +297,33 @@ void Shard::call_turns(Line& line, DueList& due) noexcept {
 }
 
 void Shard::enter_limit(Line& line, Entry& entry) noexcept {
-  Link& link = entry.links()[entry.depth];
-  entry.within = true;
-  if (line.inside < line.limit) {
-    ++line.inside;
-  } else if (link.next == line.beyond || link.number > line.beyond->number) {
-    entry.within = false;
-    if (link.next == line.beyond) line.beyond = &link;
-  } else {
-    // A downgraded ticket is older than some that were within the limit. Those wait: it held the
-    // whole path.
+  entry.within = entry.number < line.beyond->number;
+  if (!entry.within) return;
+  // Pushes out the last ones that do not fit: usually the entry itself. A downgraded ticket is
+  // older than some that were within the limit. Those wait: it held the whole path.
+  std::uint64_t inside = std::uint64_t{line.inside} + entry.weight;
+  while (inside > line.limit) {
     line.beyond = line.beyond->prev;
-    Entry::of_link(*line.beyond, entry.depth).within = false;
+    Entry& last = Entry::of_link(*line.beyond, entry.depth);
+    last.within = false;
+    inside -= last.weight;
   }
+  line.inside = static_cast<std::uint32_t>(inside);
 }
 
 void Shard::leave_limit(Line& line, Entry& entry, DueList& due) noexcept {
-  Link& link = entry.links()[entry.depth];
-  if (!entry.within) {
-    if (line.beyond == &link) line.beyond = link.next;
-  } else if (line.beyond == &line.live) {
-    --line.inside;
+  const Link& link = entry.links()[entry.depth];
+  if (entry.within) {
+    line.inside -= entry.weight;
+  } else if (line.beyond == &link) {
+    line.beyond = link.next;  // Smaller ones behind it may fit.
   } else {
+    return;
+  }
+  while (line.beyond != &line.live) {
     Entry& next = Entry::of_link(*line.beyond, entry.depth);
+    if (next.weight > line.limit - line.inside) return;
+    line.inside += next.weight;
     line.beyond = line.beyond->next;
     next.within = true;
     if (std::exchange(next.over, false)) due.push(*next.first);

@@ -363,7 +363,7 @@ class NewerRow : public Anchored {
 
 TEST_P(NewerRow, ALaterFormatIsLeftAlone) {
   expect_left_alone(
-      R"({"format":3,"session":"0123456789abcdef","request":1,"claims":[["book"]],"since":1})");
+      R"({"format":4,"session":"0123456789abcdef","request":1,"claims":[["book"]],"since":1})");
 }
 
 TEST_P(NewerRow, AnAnchorOfAnUnknownKindIsLeftAlone) {

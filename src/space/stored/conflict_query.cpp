@@ -4,12 +4,21 @@
 #include <utility>
 
 #include "space/stored/keys.hpp"
+#include "space/stored/row.hpp"
 
 namespace tenure::stored {
 namespace {
 
 // Read of a range that may contain entries of the claim's own group.
 constexpr std::uint32_t few_entries = 4;
+
+// How much of a limit the members take. One that cannot be read takes more than is left: the ticket
+// waits for it, and the caller learns why when it looks at its blockers.
+std::uint64_t taken(std::span<const Entry> members, std::uint32_t left) {
+  std::uint64_t sum = 0;
+  for (const Entry& member : members) sum += weight_in(member).value_or(left + 1);
+  return sum;
+}
 
 }  // namespace
 
@@ -38,7 +47,7 @@ ConflictQuery::ConflictQuery(std::span<const Claim> claims, Regions seen, Revisi
   for (const Claim& claim : claims) {
     if (seen.groups) add_groups(claim, extent);
   }
-  for (const Claim& claim : claims) add_limit(claim);
+  for (const Claim& claim : claims) add_limit(claim, extent);
   add_unseen(claims, seen);
 }
 
@@ -97,16 +106,19 @@ void ConflictQuery::add_groups(const Claim& claim, Extent extent) {
   add_conflict(std::move(below_it), own);
 }
 
-void ConflictQuery::add_limit(const Claim& claim) {
-  const std::uint32_t limit = claim.mode.limit();
-  if (limit == 0) return;
-  Range range = until_own(line_of(claim)).last(limit);
-  if (limit > max_watched_members) {
-    range.skip = limit - 1;
+void ConflictQuery::add_limit(const Claim& claim, Extent extent) {
+  if (claim.mode.limit() == 0) return;
+  const std::uint32_t left = claim.mode.limit() - claim.mode.weight();
+  const bool crowd = claim.mode.limit() > max_watched_members;
+  const bool counted = crowd && extent == Extent::few;
+  limits_.push_back({.range = ranges_.size(), .left = left, .crowd = crowd, .counted = counted});
+  Range range = until_own(line_of(claim)).last(left + 1);
+  if (counted) {
+    range.skip = left;
     range.limit = 1;
   }
-  limits_.push_back({.range = ranges_.size(), .limit = limit});
   ranges_.push_back(std::move(range));
+  if (counted) ranges_.push_back(until_own(other_limit_line(claim)).last());
 }
 
 // The two regions are adjacent. A later query of the ticket may find the ticket itself; the region
@@ -154,11 +166,14 @@ void ConflictQuery::find_blocker(std::span<const std::vector<Entry>> reads, Foun
 
 void ConflictQuery::find_limit(std::span<const std::vector<Entry>> reads, Found& result) const {
   for (const Limit& limit : limits_) {
-    if (limit.range >= reads.size()) return;
+    if (limit.range + (limit.counted ? 1 : 0) >= reads.size()) return;
     const std::vector<Entry>& members = reads[limit.range];
-    if (limit.limit > max_watched_members) {
-      if (!members.empty()) result.crowds.push_back(ranges_[limit.range].from);
-    } else if (members.size() == limit.limit) {
+    const bool full = limit.counted ? !members.empty() : taken(members, limit.left) > limit.left;
+    if (!full) {
+      if (limit.counted && !reads[limit.range + 1].empty()) result.own_only = true;
+    } else if (limit.crowd) {
+      result.crowds.push_back(ranges_[limit.range].from);
+    } else {
       result.by_limit = true;
       result.blockers = members;
       return;  // One full limit is enough to wait for.
@@ -169,8 +184,9 @@ void ConflictQuery::find_limit(std::span<const std::vector<Entry>> reads, Found&
 ConflictQuery::Found ConflictQuery::found(std::span<const std::vector<Entry>> reads) const {
   Found result;
   result.partial = reads.size() < ranges_.size();
-  for (std::size_t i = owns_.size() + limits_.size(); i < std::min(ranges_.size(), reads.size());
-       ++i) {
+  std::size_t judged = owns_.size();
+  for (const Limit& limit : limits_) judged += limit.counted ? 2 : 1;
+  for (std::size_t i = judged; i < std::min(ranges_.size(), reads.size()); ++i) {
     for (const Entry& entry : reads[i]) {
       const bool shared = entry.key.starts_with(shared_region);
       (shared ? result.unseen.shared : result.unseen.groups) = true;

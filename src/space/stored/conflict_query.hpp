@@ -15,6 +15,12 @@
 // groups on it, one by one. Some stores keep removed entries for a while and pass over those too:
 // therefore a read of a line begins where the line was last seen to be empty (EmptyPrefixes).
 //
+// Limits. A query reads as many of the latest members as the limit leaves for others, and one more:
+// each takes at least 1, so these decide. It adds up their weights; only members that take more
+// than 1 are parsed. Members of a limit above max_watched_members are counted by skipping them. If
+// the line of shadows (keys.hpp) has members with weights, the caller repeats the query and reads
+// all members (Extent::all).
+//
 // Which ticket to wait for. Waiting for any earlier ticket that conflicts is correct. Waiting for
 // the latest one makes a queue a chain, in which a release wakes one waiter. In a line the last
 // entry is the latest. Among the groups on one path, reads begin at the last group, and groups sort
@@ -102,7 +108,7 @@ class ConflictQuery {
     std::vector<std::string> crowds;  // Lines whose limit is full and too large to list members.
     // Without blockers and crowds: what must still be read before the ticket may be granted.
     Regions unseen;         // These regions.
-    bool own_only = false;  // Extent::few found only the claim's own group: repeat with all.
+    bool own_only = false;  // Extent::few cannot tell for the claim's own group: repeat with all.
     bool partial = false;   // The remaining ranges.
     [[nodiscard]] bool blocked() const noexcept { return !blockers.empty() || !crowds.empty(); }
     [[nodiscard]] bool free() const noexcept {
@@ -117,7 +123,7 @@ class ConflictQuery {
  private:
   void add_lines(const Claim& claim, std::string_view region, const EmptyPrefixes& empty);
   void add_groups(const Claim& claim, Extent extent);
-  void add_limit(const Claim& claim);
+  void add_limit(const Claim& claim, Extent extent);
   void add_unseen(std::span<const Claim> claims, Regions seen);
   void add_conflict(Range range, std::string_view own);
   [[nodiscard]] Range until_own(std::string line) const;
@@ -126,7 +132,9 @@ class ConflictQuery {
 
   struct Limit {
     std::size_t range;
-    std::uint32_t limit;
+    std::uint32_t left;  // If others take more than this, the ticket waits.
+    bool crowd;          // Too many members to watch one by one.
+    bool counted;        // Only the last member that counts was read; the next range: any shadow.
   };
   struct Line {
     std::size_t range;

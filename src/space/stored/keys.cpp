@@ -108,6 +108,10 @@ std::string other_limit_line(const Claim& claim) {
   return line(claim.path, claim.mode, claim.mode.limit() == 0);
 }
 
+std::string shadow_line(const Claim& claim) {
+  return claim.mode.weight() == 1 ? std::string{} : other_limit_line(claim);
+}
+
 std::string_view group_in(std::string_view key) noexcept {
   if (key.starts_with(shared_region)) return "shared";
   if (!key.starts_with(group_region)) return {};
@@ -149,6 +153,11 @@ std::string below_owner(const Owner& owner) {
 
 std::string row_key(const Claim& claim, Token number) {
   return line_of(claim) + stamp(Revision{number.value});
+}
+
+std::string shadow_key(const Claim& claim, Token number) {
+  std::string line = shadow_line(claim);
+  return line.empty() ? line : line + stamp(Revision{number.value});
 }
 
 Token number_in(std::string_view key) noexcept { return Token{stamp_of(key).value}; }

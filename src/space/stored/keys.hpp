@@ -10,12 +10,19 @@
 // any of them conflicts. A group is the length of its name in two bytes, then the name. The stamp
 // at the end is the ticket's number. Entries that are equal up to the stamp form a line.
 //
+// A claim that takes more than 1 of its limit has a second entry, its shadow, in the line of the
+// same group without a limit. Programs that know no weights would count the claim as 1. The shadow
+// keeps them out: they guard each append with a limit on that line being empty, and refuse the
+// format of the entry that they find there (row.hpp).
+//
 // Tried and rejected:
 //   An entry at each ancestor as well. It makes "below" sort by number, but a ticket then writes to
 //   several pages of the tree, and 50,000 foreign tickets cost half as much again.
 //   The group before the path. Every line then sorts by number, but a request must read once per
 //   group that is alive anywhere. Shared claims have a region of their own to keep that order:
 //   exclusive claims meet no other group as often.
+//   Claims with weights in a line of their own. A limit then has two lines to read, and programs
+//   that do not know that line would take its entries for damaged ones.
 #pragma once
 
 #include <optional>
@@ -43,6 +50,8 @@ inline constexpr std::string_view group_region = reserved::group_claims;
 // The line of the same group with a limit if this claim has none, and the other way round. Requests
 // in both would disagree on the limit.
 [[nodiscard]] std::string other_limit_line(const Claim& claim);
+// The line of the claim's shadow; empty: it has none.
+[[nodiscard]] std::string shadow_line(const Claim& claim);
 
 // The group in a claim's key; empty if the claim has none, or the key is not that of a claim.
 [[nodiscard]] std::string_view group_in(std::string_view key) noexcept;
@@ -65,6 +74,7 @@ struct RowKey {
 
 // An entry's key, and the number in it.
 [[nodiscard]] std::string row_key(const Claim& claim, Token number);
+[[nodiscard]] std::string shadow_key(const Claim& claim, Token number);  // Empty: none.
 [[nodiscard]] Token number_in(std::string_view key) noexcept;
 
 }  // namespace tenure::stored

@@ -56,16 +56,29 @@ void append_claim(std::string& out, const Claim& claim) {
       out += ',';
       append_number(out, claim.mode.limit());
     }
+    if (claim.mode.weight() != 1) {
+      out += ',';
+      append_number(out, claim.mode.weight());
+    }
   }
   out += ']';
 }
 
-// The beginning of an entry.
-void append_anchor(std::string& out, std::string_view key) {
-  out += R"({"format":2,"anchor":["key",)";
-  append_string(out, Path::of(key).text());
+// The beginning of an entry, up to its anchor.
+void append_head(std::string& out, bool weighted, std::string_view anchor) {
+  out += '{';
+  if (weighted || !anchor.empty()) {
+    out += R"("format":)";
+    out += weighted ? '3' : '2';
+    out += ',';
+  }
+  if (anchor.empty()) return;
+  out += R"("anchor":["key",)";
+  append_string(out, Path::of(anchor).text());
   out += ']';
 }
+
+bool weighted(const Claim& claim) { return claim.mode.weight() != 1; }
 
 // Not get<>() alone: it would cast a number with a fraction or an exponent, whatever its size.
 std::int64_t integer(const Json& json) {
@@ -95,20 +108,23 @@ Path parse_path(const Json& json) {
   return *std::move(path);
 }
 
+std::uint32_t count(const Json& json, const char* refusal) {
+  const std::int64_t number = integer(json);
+  if (number < 1 || number > std::numeric_limits<std::uint32_t>::max()) throw BadRequest(refusal);
+  return static_cast<std::uint32_t>(number);
+}
+
 Claim parse_claim(const Json& json) {
-  if (!json.is_array() || json.empty() || json.size() > 3)
-    throw BadRequest("a claim must have 1 to 3 parts");
+  if (!json.is_array() || json.empty() || json.size() > 4)
+    throw BadRequest("a claim must have 1 to 4 parts");
   const Path path = parse_path(json[0]);
   if (json.size() == 1) return path.exclusive();
   const Path group = parse_path(json[1]);
   if (group.depth() != 1) throw BadRequest("a group must be one segment");
   const std::string_view name = *group.segments().begin();
   if (json.size() == 2) return path.group(name);
-  const std::int64_t limit = integer(json[2]);
-  if (limit < 1 || limit > std::numeric_limits<std::uint32_t>::max()) {
-    throw BadRequest("a limit must be at least 1");
-  }
-  return path.group(name, static_cast<std::uint32_t>(limit));
+  const Claim claim = path.group(name, count(json[2], "a limit must be at least 1"));
+  return json.size() == 3 ? claim : claim.take(count(json[3], "a weight must be at least 1"));
 }
 
 // Not before 1970: subtracting a time from the present cannot overflow.
@@ -197,12 +213,8 @@ void refuse_row(const Entry& entry, const RowFault& fault) {
 std::string Row::text() const {
   std::string out;
   out.reserve(160);
-  if (anchored()) {
-    append_anchor(out, anchor);
-    out += R"(,"by":)";
-  } else {
-    out += R"({"session":)";
-  }
+  append_head(out, std::ranges::any_of(claims, weighted), anchor);
+  out += anchored() ? R"(,"by":)" : R"("session":)";
   append_string(out, session);
   out += R"(,"request":)";
   append_number(out, request);
@@ -245,14 +257,17 @@ std::string Row::text() const {
 
 std::string Pointer::text() const {
   std::string out;
+  append_head(out, weight != 1 || weighted(first), anchor);
   if (anchor.empty()) {
-    out += R"({"session":)";
+    out += R"("session":)";
     append_string(out, session);
-  } else {
-    append_anchor(out, anchor);
   }
   out += R"(,"first":)";
   append_claim(out, first);
+  if (weight != 1) {
+    out += R"(,"take":)";
+    append_number(out, weight);
+  }
   return out += '}';
 }
 
@@ -268,6 +283,9 @@ std::expected<Parsed, RowFault> read_row(const Entry& entry) {
     pointer.anchor = parse_anchor(json);
     if (pointer.anchor.empty()) pointer.session = json.at("session").get<std::string>();
     pointer.first = parse_claim(json.at("first"));
+    if (const auto take = json.find("take"); take != json.end()) {
+      pointer.weight = count(*take, "a weight must be at least 1");
+    }
     return Parsed{.row = {}, .pointer = std::move(pointer)};
   } catch (const Newer& newer) {
     return fault(newer.why, true);
@@ -284,11 +302,23 @@ Parsed parse_row(const Entry& entry) {
   return *std::move(parsed);
 }
 
+std::optional<std::uint32_t> weight_in(const Entry& entry) {
+  if (!entry.value.starts_with(R"({"format":3)")) return 1;
+  const std::expected<Parsed, RowFault> parsed = read_row(entry);
+  if (!parsed.has_value()) return std::nullopt;
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): it has exactly one of them.
+  return parsed->row ? parsed->row->claims.front().mode.weight() : parsed->pointer->weight;
+}
+
 std::string claim_text(const Row& row, std::size_t claim) {
-  if (claim == 0) return row.text();
+  return claim == 0 ? row.text() : shadow_text(row, claim);
+}
+
+std::string shadow_text(const Row& row, std::size_t claim) {
   return Pointer{.session = row.anchored() ? std::string{} : row.session,
                  .anchor = row.anchor,
-                 .first = row.claims.front()}
+                 .first = row.claims.front(),
+                 .weight = row.claims[claim].mode.weight()}
       .text();
 }
 

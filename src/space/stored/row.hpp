@@ -2,17 +2,22 @@
 //
 // The first claim's entry has the whole ticket:
 //   {"session":"16 digits","request":7,
-//    "claims":[["book/3"],["shelf","shared"],["api","permits",3]],
+//    "claims":[["book/3"],["shelf","shared"],["api","permits",3],["ram","permits",10,4]],
 //    "owner":"job-7","label":"deploy","since":NS,"max_hold":NS,"deadline":NS,"evicted":true,
 //    "asked":true,"number":N}
-// The entries of its other claims point to the first:
-//   {"session":"16 digits","first":["book/3"]}
+// The entries of its other claims, and all shadows (keys.hpp), point to the first, and say how much
+// of a limit their claim takes if that is more than 1:
+//   {"session":"16 digits","first":["book/3"],"take":4}
+//
+// A claim that takes more than 1 of its limit has its weight behind the limit. Its ticket, and each
+// pointer with such a weight in it, begins with
+//   "format":3
 //
 // A ticket that hangs on a key of the store instead of on the session of its process has
 //   "format":2,"anchor":["key","orders%2F7"],"by":"16 digits"
-// instead of "session". `by` is the session of the process that appended the ticket; only people
-// read it. "id" is the request id that the caller chose; the ticket then has one more entry, at
-// request_key().
+// (or format 3) instead of "session". `by` is the session of the process that appended the ticket;
+// only people read it. "id" is the request id that the caller chose; the ticket then has one more
+// entry, at request_key().
 //
 // Formats. A row without "format" has format 1. A program refuses a row of a later format, or with
 // an anchor of a kind that it does not know: it cannot tell whether that ticket is alive, so it
@@ -42,8 +47,8 @@
 namespace tenure::stored {
 
 inline constexpr std::size_t max_anchor = 512;  // Bytes of a key.
-// The latest format that this program reads. 2: anchors.
-inline constexpr std::uint64_t newest_format = 2;
+// The latest format that this program reads. 2: anchors. 3: weights.
+inline constexpr std::uint64_t newest_format = 3;
 
 struct Row {
   std::string session;              // Of the process that appended it.
@@ -70,7 +75,9 @@ struct Pointer {
   std::string session;  // Empty where it has an anchor.
   std::string anchor;
   Claim first;
+  std::uint32_t weight = 1;  // Of the claim that the entry is for.
   [[nodiscard]] std::string text() const;
+  friend bool operator==(const Pointer&, const Pointer&) = default;
 };
 
 // A ticket as it was read from the store.
@@ -97,8 +104,13 @@ struct RowFault {
 [[nodiscard]] Parsed parse_row(const Entry& entry);
 [[noreturn]] void refuse_row(const Entry& entry, const RowFault& fault);
 
+// How much of its limit the claim of that entry takes. Null: the entry cannot be read. Parses only
+// entries of format 3.
+[[nodiscard]] std::optional<std::uint32_t> weight_in(const Entry& entry);
+
 // The entry of one of its claims: the whole ticket at the first, a pointer at the others.
 [[nodiscard]] std::string claim_text(const Row& row, std::size_t claim);
+[[nodiscard]] std::string shadow_text(const Row& row, std::size_t claim);
 
 // The guard "the anchor of this ticket is there". A session's entry must not be declared dead.
 [[nodiscard]] Guard anchor_guard(const Row& row);

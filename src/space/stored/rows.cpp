@@ -83,8 +83,9 @@ class Sorter {
 }  // namespace
 
 bool claims_key(const Row& row, Token number, std::string_view key) {
-  return std::ranges::any_of(row.claims,
-                             [&](const Claim& claim) { return row_key(claim, number) == key; });
+  return std::ranges::any_of(row.claims, [&](const Claim& claim) {
+    return row_key(claim, number) == key || shadow_key(claim, number) == key;
+  });
 }
 
 Range rows_range() {

@@ -17,7 +17,8 @@ std::string limit_text(std::uint32_t limit) {
 
 bool has_own(const Row& row, Token own, const Range& line) {
   return own != Token{} && std::ranges::any_of(row.claims, [&](const Claim& held) {
-           return line.holds(row_key(held, own));
+           const std::string shadow = shadow_key(held, own);
+           return line.holds(row_key(held, own)) || (!shadow.empty() && line.holds(shadow));
          });
 }
 
@@ -37,27 +38,29 @@ void Tickets::throw_anchor_lost(const Row& row) {
 
 // All live claims of a group on one path have the same limit, so reading the first is enough. While
 // that claim is present, or the path stays empty, no request with another limit can be appended.
+// While a claim with a limit is present, the line without a limit has only shadows.
 bool Tickets::agree_on_limits(const Row& row, std::span<const Claim> claims, Token own,
                               Txn& txn) const {
   for (const Claim& claim : claims) {
     if (claim.mode.is_exclusive()) continue;
+    if (claim.mode.limit() != 0) {
+      const Agreement members = agree_in_line(row, claim, own, Range::prefix(line_of(claim)), txn);
+      if (members == Agreement::again) return false;
+      if (members == Agreement::same) continue;
+    }
     const Range others = Range::prefix(other_limit_line(claim));
-    const Range members = Range::prefix(line_of(claim));
     if (!has_own(row, own, others)) {
       txn.guards.push_back(Guard::empty(others));
-    } else if (!agree_in_line(row, claim, own, others, txn)) {
+    } else if (agree_in_line(row, claim, own, others, txn) == Agreement::again) {
       return false;
     }
-    if (claim.mode.limit() == 0) continue;
-    if (!agree_in_line(row, claim, own, members, txn)) return false;
   }
   return true;
 }
 
-// False: a dead ticket disagreed and was removed; try again. A ticket that is being downgraded may
-// itself be in the line, with the limit that it gives up.
-bool Tickets::agree_in_line(const Row& row, const Claim& claim, Token own, const Range& line,
-                            Txn& txn) const {
+// A ticket that is being downgraded may itself be in the line, with the limit that it gives up.
+Tickets::Agreement Tickets::agree_in_line(const Row& row, const Claim& claim, Token own,
+                                          const Range& line, Txn& txn) const {
   Txn read;
   read.reads.push_back(line.first(2));
   Outcome outcome = store_->apply(read);
@@ -66,11 +69,11 @@ bool Tickets::agree_in_line(const Row& row, const Claim& claim, Token own, const
   if (found.empty()) {
     const bool alone = has_own(row, own, line);
     txn.guards.push_back(alone ? Guard::quiet(line, outcome.revision) : Guard::empty(line));
-    return true;
+    return Agreement::nobody;
   }
-  if (limit_clash(row, claim, found.front())) return false;
+  if (limit_clash(row, claim, found.front())) return Agreement::again;
   txn.guards.push_back(Guard::present(found.front().key));
-  return true;
+  return Agreement::same;
 }
 
 // True: a dead ticket disagreed and was removed. Throws if a live one disagrees.

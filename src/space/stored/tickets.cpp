@@ -17,6 +17,15 @@ std::string owner_key(const Row& row, Token number) {
   return owner_line(row.owner) + stamp(Revision{number.value});
 }
 
+void remove_claims(const Row& row, Token number, Txn& txn) {
+  for (const Claim& claim : row.claims) {
+    txn.writes.push_back(Write::remove(row_key(claim, number)));
+    if (std::string shadow = shadow_key(claim, number); !shadow.empty()) {
+      txn.writes.push_back(Write::remove(std::move(shadow)));
+    }
+  }
+}
+
 }  // namespace
 
 Regions Hints::seen() const noexcept {
@@ -45,6 +54,9 @@ void Tickets::Append::add_to(Txn& txn) {
   }
   for (std::size_t i = 0; i < row_.claims.size(); ++i) {
     txn.writes.push_back(Write::append(line_of(row_.claims[i]), claim_text(row_, i)));
+    if (std::string shadow = shadow_line(row_.claims[i]); !shadow.empty()) {
+      txn.writes.push_back(Write::append(std::move(shadow), shadow_text(row_, i)));
+    }
   }
   if (!row_.owner.anonymous()) {
     txn.writes.push_back(Write::append(owner_line(row_.owner), first_claim_text(row_)));
@@ -69,7 +81,7 @@ Tickets::Appended Tickets::Append::judge(const Outcome& outcome) const {
 }
 
 void Tickets::add_removal(const Row& row, Token number, Txn& txn) {
-  for (const Claim& claim : row.claims) txn.writes.push_back(Write::remove(row_key(claim, number)));
+  remove_claims(row, number, txn);
   if (row.id.has_value()) txn.writes.push_back(Write::remove(request_key(row.anchor, *row.id)));
   if (!row.owner.anonymous()) txn.writes.push_back(Write::remove(owner_key(row, number)));
 }
@@ -83,11 +95,12 @@ Row Tickets::add_downgrade(const Seen& ticket, std::span<const Claim> claims, Tx
   row.claims.assign(claims.begin(), claims.end());
   row.number = ticket.number;
   txn.guards.push_back(Guard::unchanged(ticket.entry.key, ticket.entry.changed));
-  for (const Claim& claim : ticket.row.claims) {
-    txn.writes.push_back(Write::remove(row_key(claim, ticket.number)));
-  }
+  remove_claims(ticket.row, ticket.number, txn);
   for (std::size_t i = 0; i < row.claims.size(); ++i) {
     txn.writes.push_back(Write::put(row_key(row.claims[i], row.number), claim_text(row, i)));
+    if (std::string shadow = shadow_key(row.claims[i], row.number); !shadow.empty()) {
+      txn.writes.push_back(Write::put(std::move(shadow), shadow_text(row, i)));
+    }
   }
   if (row.id.has_value()) {
     txn.writes.push_back(Write::put(request_key(row.anchor, *row.id), first_claim_text(row)));

@@ -32,6 +32,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <span>
@@ -163,8 +164,11 @@ class Tickets {
   // NOLINTEND(modernize-use-nodiscard)
 
  private:
-  [[nodiscard]] bool agree_in_line(const Row& row, const Claim& claim, Token own, const Range& line,
-                                   Txn& txn) const;
+  // What a line says of a limit: a live ticket has the same one, nobody else is in the line, or a
+  // dead ticket that had another one was removed.
+  enum class Agreement : std::uint8_t { same, nobody, again };
+  [[nodiscard]] Agreement agree_in_line(const Row& row, const Claim& claim, Token own,
+                                        const Range& line, Txn& txn) const;
   [[nodiscard]] bool limit_clash(const Row& row, const Claim& asked, const Entry& entry) const;
   [[nodiscard]] View look_once(const ConflictQuery& query, const Row& row,
                                const std::string& own_key) const;

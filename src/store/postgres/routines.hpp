@@ -49,8 +49,8 @@ namespace tenure::postgres {
 inline constexpr int schema_version = 2;
 // The version of the routines and views of such a schema: a later one accepts the same calls. 2:
 // each has its search_path. 3: change_all. 4: anchors in the views. 5: change_all reads by index.
-// 6: views of workflows, notices of exact interests, watch().
-inline constexpr int routines_version = 6;
+// 6: views of workflows, notices of exact interests, watch(). 7: weights in the views.
+inline constexpr int routines_version = 7;
 
 [[nodiscard]] std::string tables_sql();
 // In the order in which they must be created.

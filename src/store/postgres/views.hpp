@@ -63,7 +63,8 @@ SELECT token,
        claim.number - 1 AS number,
        claim.value ->> 0 AS path,
        claim.value ->> 1 AS in_group,
-       (claim.value ->> 2)::bigint AS permits
+       (claim.value ->> 2)::bigint AS permits,
+       coalesce((claim.value ->> 3)::bigint, 1) AS weight
 FROM @.ticket_rows, jsonb_array_elements(body -> 'claims') WITH ORDINALITY AS claim(value, number);
 
 CREATE OR REPLACE VIEW @.tickets AS
@@ -78,9 +79,10 @@ blocked AS MATERIALIZED (
   UNION
   SELECT mine.token
   FROM all_claims AS mine
-  WHERE mine.permits <= (SELECT count(DISTINCT other.token) FROM all_claims AS other
-                         WHERE other.token < mine.token AND other.path = mine.path
-                           AND other.in_group = mine.in_group))
+  WHERE mine.permits < mine.weight +
+                       (SELECT coalesce(sum(other.weight), 0) FROM all_claims AS other
+                        WHERE other.token < mine.token AND other.path = mine.path
+                          AND other.in_group = mine.in_group))
 SELECT ticket.token,
        claim.path,
        coalesce(claim.in_group, 'exclusive') AS mode,
@@ -92,7 +94,8 @@ SELECT ticket.token,
        @.moment(ticket.body ->> 'since') AS since,
        @.moment(ticket.body ->> 'deadline') AS deadline,
        ticket.token NOT IN (SELECT token FROM blocked) AS granted,
-       ticket.body -> 'anchor' ->> 1 AS anchor
+       ticket.body -> 'anchor' ->> 1 AS anchor,
+       CASE WHEN claim.permits IS NOT NULL THEN claim.weight END AS take
 FROM @.ticket_rows AS ticket
 JOIN all_claims AS claim ON claim.token = ticket.token
 LEFT JOIN @.sessions AS session

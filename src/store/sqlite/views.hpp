@@ -4,10 +4,10 @@
 //
 // They read the JSON values of Tenure's own entries:
 //   key 0x01 … or 0x02 …   a ticket's claim; the one that has "claims" lists them all:
-//       {"session":ID,"claims":[[PATH],[PATH,GROUP],[PATH,GROUP,LIMIT]],"owner":…,"label":…,
-//        "since":NS,"max_hold":NS,"deadline":NS,"number":N}; the token is the number, or without
-//        one the revision that made the entry. A ticket that is anchored to a key has
-//        "anchor":["key",KEY] and "by":ID instead of "session"
+//       {"session":ID,"claims":[[PATH],[PATH,GROUP],[PATH,GROUP,LIMIT],
+//        [PATH,GROUP,LIMIT,WEIGHT]],"owner":…,"label":…,"since":NS,"max_hold":NS,"deadline":NS,
+//        "number":N}; the token is the number, or without one the revision that made the entry. A
+//        ticket that is anchored to a key has "anchor":["key",KEY] and "by":ID instead of "session"
 //   key 0x03 ID            a session: {"host":…,"pid":…,"boot":…,"label":…,"since":NS}
 // NS are nanoseconds since 1970 by the store's clock. Only the kernel knows whether a session is
 // alive, so a ticket of a dead process is listed here until somebody removes it.
@@ -15,14 +15,14 @@
 // A change of the keys of tickets (space/stored/keys.hpp) needs a new schema version. Version 2:
 // the path comes before the group in keys. A change of the views needs a new views version: a
 // process that opens a database with older views replaces them. Version 2: anchors. Version 3:
-// workflows (flow_views.hpp).
+// workflows (flow_views.hpp). Version 4: weights.
 #pragma once
 
 namespace tenure::sqlite {
 
 inline constexpr unsigned application_id = 0x544e5552;  // "TNUR"
 inline constexpr unsigned schema_version = 2;
-inline constexpr unsigned views_version = 3;
+inline constexpr unsigned views_version = 4;
 
 inline constexpr const char* schema_sql = R"sql(
 CREATE TABLE entry(
@@ -63,7 +63,8 @@ SELECT token,
        claim.key AS number,
        claim.value ->> '$[0]' AS path,
        claim.value ->> '$[1]' AS in_group,
-       claim.value ->> '$[2]' AS permits
+       claim.value ->> '$[2]' AS permits,
+       coalesce(claim.value ->> '$[3]', 1) AS weight
 FROM tenure_ticket_rows, json_each(body, '$.claims') AS claim;
 
 CREATE VIEW tenure_tickets AS
@@ -78,9 +79,10 @@ blocked AS MATERIALIZED (
   UNION
   SELECT mine.token
   FROM claims AS mine
-  WHERE mine.permits <= (SELECT count(DISTINCT other.token) FROM claims AS other
-                         WHERE other.token < mine.token AND other.path = mine.path
-                           AND other.in_group = mine.in_group))
+  WHERE mine.permits < mine.weight +
+                       (SELECT coalesce(sum(other.weight), 0) FROM claims AS other
+                        WHERE other.token < mine.token AND other.path = mine.path
+                          AND other.in_group = mine.in_group))
 SELECT ticket.token AS token,
        claim.path AS path,
        coalesce(claim.in_group, 'exclusive') AS mode,
@@ -93,7 +95,8 @@ SELECT ticket.token AS token,
        strftime('%Y-%m-%dT%H:%M:%fZ', (ticket.body ->> '$.deadline') / 1e9, 'unixepoch')
          AS deadline,
        ticket.token NOT IN (SELECT token FROM blocked) AS granted,
-       ticket.body ->> '$.anchor[1]' AS anchor
+       ticket.body ->> '$.anchor[1]' AS anchor,
+       iif(claim.permits IS NULL, NULL, claim.weight) AS take
 FROM tenure_ticket_rows AS ticket
 JOIN claims AS claim ON claim.token = ticket.token
 LEFT JOIN tenure_sessions AS session

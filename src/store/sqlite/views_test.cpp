@@ -105,6 +105,16 @@ TEST_F(SqliteViews, LimitsCountTheSamePath) {
   EXPECT_EQ(who("tenure_waiters"), "vendor permits 2\n");
 }
 
+TEST_F(SqliteViews, WeightsAddUp) {
+  ticket(R"([["vendor","permits",4,3]])");
+  ticket(R"([["vendor","permits",4]])");
+  ticket(R"([["vendor","permits",4]])");
+  ticket(R"([["shelf"]])");
+  EXPECT_EQ(rows(directory / "app.db",
+                 "SELECT path, \"limit\", take, granted FROM tenure_tickets ORDER BY token"),
+            "vendor 4 3 1\nvendor 4 1 1\nvendor 4 1 0\nshelf - - 1\n");
+}
+
 TEST_F(SqliteViews, AllClaimsOfATicketOrNone) {
   ticket(R"([["a"]])");
   ticket(R"([["b"],["a"]])");
