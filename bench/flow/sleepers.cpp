@@ -52,8 +52,8 @@ Memory memory_now() {
   return {.used = static_cast<double>(::mallinfo2().uordblks), .resident = resident_bytes()};
 }
 
-// Bytes per sleeper beyond the first `count`, which fill every window and the cache of the store, in
-// the engine that started them: {used, resident}.
+// Bytes per sleeper beyond the first `count`, which fill every window and the cache of the store,
+// in the engine that started them: {used, resident}.
 std::vector<double> growth_by_each(const std::string& url, std::size_t count) {
   constexpr std::size_t more = 5;
   EngineOptions options;

@@ -1,8 +1,9 @@
 // thrown_by.hpp: an exception as a value that another thread can be given.
 //
-// In a handler, std::current_exception() adds a reference to the one of the handler. A thread that
-// hands the exception over inside the handler may then destroy it last, while the other thread reads
-// it. libstdc++ counts these references correctly, but the thread sanitizer does not see it count.
+// In a handler, std::current_exception() adds a reference to the handler's own. A thread that hands
+// the exception over inside the handler may then be the one that destroys it, after the other
+// thread has read it. libstdc++ counts references correctly, but the thread sanitizer does not see
+// it.
 #pragma once
 
 #include <exception>

@@ -87,8 +87,7 @@ class Triggers {
   void act(const std::string& row);
   // On the row that a turn has just written. False: somebody else must, or nothing is to be done.
   [[nodiscard]] bool act_at_once(const Turn& before, Revision revision);
-  void act_on(const std::shared_ptr<Turn>& turn,
-              const std::function<std::optional<Entry>()>& read);
+  void act_on(const std::shared_ptr<Turn>& turn, const std::function<std::optional<Entry>()>& read);
   void act_on_row(const std::shared_ptr<Turn>& turn, const Entry* row);
   [[nodiscard]] TriggerStep step_of(const Turn& turn, const Entry* row);
   [[nodiscard]] TriggerStep collect_step(const Turn& turn, const Entry* row);
