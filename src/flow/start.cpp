@@ -197,7 +197,7 @@ bool Core::is_superseded(const StartPart& part, const std::vector<Entry>& row) c
 void Core::judge_start(const std::shared_ptr<StartCall>& call, const Outcome& outcome) {
   const Record& record = call->record;
   if (outcome.committed) {
-    if (call->extra.part) call->extra.part->committed(outcome.revision);
+    if (const auto& part = call->extra.part) part->committed(outcome.revision);
     if (!call->numbered.empty()) admission_.committed(call->numbered, call->number);
     const bool queued = record.state == FlowState::queued;
     if (queued) queues_.saw(call->places, true);
