@@ -67,18 +67,22 @@ TEST_P(AnyWeights, ALargeRequestIsNotOvertaken) {
 
 TEST_P(AnyWeights, ALargeRequestThatGivesUpLetsSmallOnesIn) {
   const Space space = open_new();
+  std::atomic<int> in = 0;
+  std::vector<std::jthread> small;  // They end after `first`, also if the test fails.
   const Hold first = space.lock(ram.permits(4).take(2));
   std::stop_source give_up;
   std::jthread large{
       [&] { EXPECT_FALSE(space.lock(ram.permits(4).take(4), give_up.get_token())); }};
   await_waiters(space, 1);
-  std::vector<std::jthread> small;
   for (std::size_t i = 0; i < 2; ++i) {
-    small.emplace_back([&] { EXPECT_TRUE(space.lock(ram.permits(4))); });
+    small.emplace_back([&] {
+      const Hold hold = space.lock(ram.permits(4));
+      ++in;
+    });
     await_waiters(space, 2 + i);
   }
   give_up.request_stop();
-  for (std::jthread& one : small) one.join();  // While `first` is held.
+  kit::until([&] { return in == 2; });  // While `first` is held.
 }
 
 TEST_P(AnyWeights, OneReleaseLetsSeveralIn) {
@@ -152,12 +156,17 @@ TEST_P(AnyWeights, ADowngradeGivesAPartBack) {
   const Space space = open_new();
   Hold hold = space.lock(ram.permits(4).take(4));
   const Token token = hold.token();
-  std::jthread waiter{[&] { EXPECT_TRUE(space.lock(ram.permits(4).take(2))); }};
+  std::atomic<bool> in = false;
+  std::jthread waiter{[&] {
+    const Hold one = space.lock(ram.permits(4).take(2));
+    in = true;
+  }};
   await_waiters(space, 1);
   hold.downgrade(ram.permits(4).take(3));
   EXPECT_EQ(told(space),
             "1 holds ram:permits(4) take=3, 2 waits for ram:permits(4) take=2 at 1 behind 1");
   hold.downgrade(ram.permits(4).take(2));
+  kit::until([&] { return in.load(); });
   waiter.join();
   EXPECT_EQ(hold.token(), token);
   EXPECT_THROW(hold.downgrade(ram.permits(4).take(3)), BadRequest);

@@ -133,6 +133,21 @@ TEST(PostgresStore, RefusesKeysThatAreTooLong) {
   EXPECT_EQ(store->apply(txn({}, {}, {Range{}})).reads.at(0).size(), 1U);
 }
 
+TEST(PostgresStore, AddsUpWeightsInItsViews) {
+  const Schema schema;
+  const auto store = open_postgres(schema.url());
+  for (const char* claims : {R"([["ram","permits",4,3]])", R"([["ram","permits",4]])",
+                             R"([["ram","permits",4]])", R"([["disk"]])"}) {
+    store->apply(txn({}, {Write::append("\x01x", R"({"session":"s","since":1,"claims":)" +
+                                                     std::string{claims} + "}")}));
+  }
+  EXPECT_EQ(Postgres::instance().sql(
+                "SELECT string_agg(path||' '||coalesce(take::text,'-')||' '||granted, ', ' "
+                "ORDER BY token) FROM " +
+                schema.name() + ".tickets"),
+            "ram 3 true, ram 1 true, ram 1 false, disk - true");
+}
+
 // Any tool can read the views, and any transaction of the user can call fence().
 TEST(PostgresStore, HasViewsAndAFence) {
   const Schema schema;
