@@ -12,11 +12,20 @@
 // Empty is what was moved from, released or made by default. A second release() does nothing: it
 // can never give back somebody else's hold.
 //
+// again() makes another handle of the same ticket: a Hold with the same token(), lost() and
+// deadline(). The ticket is given back when the last of its handles goes, in whatever order they
+// do; release() of an earlier one returns true and gives nothing back. While there are others,
+// downgrade(), detach() and release(part) throw BadRequest: they would change what the others have.
+//
 // A Hold keeps the inside of its space alive, and may move between threads; one Hold is not to be
-// used by two threads at once.
+// used by two threads at once. Handles of one ticket may end on different threads at once; for all
+// other calls they count as one Hold.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <exception>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -26,6 +35,7 @@
 
 #include "tenure/detail/backend.hpp"
 #include "tenure/error.hpp"
+#include "tenure/request.hpp"
 #include "tenure/store.hpp"
 #include "tenure/ticket.hpp"
 
@@ -35,12 +45,15 @@ class Hold {
  public:
   Hold() noexcept = default;
   Hold(Hold&& other) noexcept
-      : backend_(std::exchange(other.backend_, nullptr)), grant_(other.grant_) {}
+      : backend_(std::exchange(other.backend_, nullptr)),
+        grant_(other.grant_),
+        handles_(std::exchange(other.handles_, nullptr)) {}
   Hold& operator=(Hold&& other) noexcept {
     if (this != &other) {
       drop();
       backend_ = std::exchange(other.backend_, nullptr);
       grant_ = other.grant_;
+      handles_ = std::exchange(other.handles_, nullptr);
     }
     return *this;
   }
@@ -61,7 +74,8 @@ class Hold {
   // the store can't be written; it is then given back as soon as it can.
   bool release() {
     detail::Backend* const backend = std::exchange(backend_, nullptr);
-    return backend != nullptr && backend->release(grant_);
+    if (backend == nullptr) return false;
+    return others_remain() || backend->release(grant_);
   }
 
   // The same in one transaction with the caller's guards and writes. True: the hold was given back
@@ -71,10 +85,18 @@ class Hold {
   // whether the hold was still there. Throws BadRequest in local:.
   bool release(const TxnPart& part) {
     if (backend_ == nullptr) return false;
+    check_only_handle();
     const bool held = backend_->release_with(grant_, part);
-    backend_ = nullptr;
+    forget();
     return held;
   }
+
+  // Another handle of the same ticket, for code that asks for a lock which its caller may hold:
+  // explicit reentrancy. Makes no request, and no call to a store. Each claim must be covered by
+  // one that is held: the same, on the same path or a deeper one, or any group where the held one
+  // is exclusive (reading beside one's own write lock); of a limit, no more than is held. Throws
+  // BadRequest otherwise. The handle stands for the whole ticket, whatever part was asked for.
+  [[nodiscard]] Hold again(const Request& request) const;
 
   // release() with an Asio completion token, void(std::exception_ptr, bool); the hold is empty at
   // once. Include <tenure/asio.hpp>, which defines it.
@@ -90,8 +112,9 @@ class Hold {
   // process.
   Token detach() {
     if (backend_ == nullptr) throw BadRequest("detach() called on an empty Hold: lock first");
+    check_only_handle();
     backend_->detach(grant_);
-    backend_ = nullptr;
+    forget();
     return grant_.token;
   }
 
@@ -129,6 +152,7 @@ class Hold {
   // hold has either claims, and its next call finds out which.
   void downgrade(std::span<const Claim> claims) {
     if (backend_ == nullptr) throw BadRequest("downgrade() called on an empty Hold: lock first");
+    check_only_handle();
     backend_->downgrade(grant_, claims);
   }
   void downgrade(const Claim& claim) { downgrade(std::span{&claim, 1}); }
@@ -140,6 +164,7 @@ class Hold {
   // guard of the part does not hold.
   void downgrade(std::span<const Claim> claims, const TxnPart& part) {
     if (backend_ == nullptr) throw BadRequest("downgrade() called on an empty Hold: lock first");
+    check_only_handle();
     backend_->downgrade_with(grant_, claims, part);
   }
   void downgrade(const Claim& claim, const TxnPart& part) { downgrade(std::span{&claim, 1}, part); }
@@ -159,10 +184,28 @@ class Hold {
   }
 
  private:
+  // How many handles a ticket has, once it has had several.
+  using Handles = std::atomic<std::size_t>;
+
   void drop() noexcept {
     detail::Backend* const backend = std::exchange(backend_, nullptr);
-    if (backend != nullptr) backend->drop(grant_);
+    if (backend != nullptr && !others_remain()) backend->drop(grant_);
   }
+  // Takes this handle off. The last one continues after everything that the others did.
+  [[nodiscard]] bool others_remain() noexcept {
+    Handles* const handles = std::exchange(handles_, nullptr);
+    if (handles == nullptr) [[likely]]
+      return false;
+    if (handles->fetch_sub(1, std::memory_order_acq_rel) != 1) return true;
+    delete handles;
+    return false;
+  }
+  // After the ticket was given back, or left.
+  void forget() noexcept {
+    backend_ = nullptr;
+    static_cast<void>(others_remain());
+  }
+  void check_only_handle() const;
 
   friend class Locker;
   friend struct detail::HoldAccess;
@@ -171,6 +214,7 @@ class Hold {
 
   detail::Backend* backend_ = nullptr;
   detail::Grant grant_;
+  mutable Handles* handles_ = nullptr;  // Null: this is the only handle.
 };
 
 namespace detail {
@@ -181,6 +225,8 @@ struct HoldAccess {
     Backend* const backend = std::exchange(hold.backend_, nullptr);
     if (backend == nullptr) {
       done(nullptr, false);
+    } else if (hold.others_remain()) {
+      done(nullptr, true);
     } else {
       backend->release_then(hold.grant_, std::move(done));
     }
@@ -189,11 +235,17 @@ struct HoldAccess {
   static void release_with_then(const Hold& hold, TxnPart part, Backend::Released done) noexcept {
     if (hold.backend_ == nullptr) {
       done(nullptr, false);
-    } else {
-      hold.backend_->release_with_then(hold.grant_, std::move(part), std::move(done));
+      return;
     }
+    try {
+      hold.check_only_handle();
+    } catch (...) {
+      done(std::current_exception(), false);
+      return;
+    }
+    hold.backend_->release_with_then(hold.grant_, std::move(part), std::move(done));
   }
-  static void forget(Hold& hold) noexcept { hold.backend_ = nullptr; }
+  static void forget(Hold& hold) noexcept { hold.forget(); }
 };
 }  // namespace detail
 

@@ -14,6 +14,8 @@
 //   async_try_lock(r)              | never            | the same
 //   async_try_lock_for(r, time)    | that long        | the same
 //   async_with(r, f)               | as a coroutine   | f(hold), by co_await
+//   async_with(r, f, stop)         | … or until stop  | optional of that, or bool, by co_await
+//   async_try_with_for(r, time, f) | that long        | the same
 //   … , resume_on(ex))             | the same         | resumed through ex.execute(function)
 //   … .then(f)                     | the same         | f(error, result) is called; see await.hpp
 //   async_lock(r, token)           | any Asio token   | see tenure/asio.hpp
@@ -192,6 +194,13 @@ class Locker {
   // co_await it: f(hold), or f(), runs while the request is held, and is awaited if it can be.
   template <class F>
   auto async_with(Request request, F f) const;
+  // The same, if the request is granted before the stop, or in time; gives what with() and
+  // try_with_for() return.
+  template <class F>
+  auto async_with(Request request, F f, std::stop_token stop) const;
+  template <class Rep, class Period, class F>
+  auto async_try_with_for(Request request, std::chrono::duration<Rep, Period> time, F f,
+                          std::stop_token stop = {}) const;
 
   // Any Asio completion token; include <tenure/asio.hpp>, which defines it.
   template <class CompletionToken>
@@ -265,6 +274,16 @@ class Locker {
 template <class F>
 auto Locker::async_with(Request request, F f) const {
   return detail::hold_and_call(async_lock(std::move(request)), std::move(f));
+}
+template <class F>
+auto Locker::async_with(Request request, F f, std::stop_token stop) const {
+  return detail::try_hold_and_call(async_lock(std::move(request), std::move(stop)), std::move(f));
+}
+template <class Rep, class Period, class F>
+auto Locker::async_try_with_for(Request request, std::chrono::duration<Rep, Period> time, F f,
+                                std::stop_token stop) const {
+  return detail::try_hold_and_call(async_try_lock_for(std::move(request), time, std::move(stop)),
+                                   std::move(f));
 }
 
 }  // namespace tenure

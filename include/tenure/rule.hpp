@@ -73,6 +73,12 @@ inline constexpr std::size_t max_claims = 64;
 [[nodiscard]] std::optional<std::string> find_downgrade_fault(std::span<const Claim> held,
                                                               std::span<const Claim> wanted);
 
+// Whether `held` covers `wanted`, so that its holder needs no other ticket: each wanted claim must
+// be one that a downgrade could leave of a held one. (Reading is covered by one's own write lock, a
+// permit by the same permit.) Returns what is wrong, or nothing.
+[[nodiscard]] std::optional<std::string> find_again_fault(std::span<const Claim> held,
+                                                          std::span<const Claim> wanted);
+
 // A deadlock is what remains after every owner that does not wait has finished, repeatedly. (With
 // limits, a cycle of waits alone is not a deadlock: another holder may make room.) An owner waits
 // while one of its tickets, or of a descendant's tickets, waits; an owner that finishes releases

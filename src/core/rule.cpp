@@ -118,4 +118,15 @@ std::optional<std::string> find_downgrade_fault(std::span<const Claim> held,
   return downgrade_fault(held, *claim);
 }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): in the order of time.
+std::optional<std::string> find_again_fault(std::span<const Claim> held,
+                                            std::span<const Claim> wanted) {
+  if (auto fault = find_fault(wanted)) return fault;
+  const Claim* const claim = find_uncovered(held, wanted);
+  if (claim == nullptr) return std::nullopt;
+  return "cannot hold again " + more_than_held(held, *claim) +
+         "; again() covers what is held, a deeper path, or sharing what is held exclusively; for "
+         "anything else, lock it with a request of its own";
+}
+
 }  // namespace tenure

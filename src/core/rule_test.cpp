@@ -143,6 +143,23 @@ TEST(Fault, LetsADowngradeOnlyWeaken) {
       "to a deeper path; for anything else, release and lock again");
 }
 
+TEST(Fault, LetsAHoldCoverWhatItHoldsOrLess) {
+  const auto covered = [](std::string_view held, std::string_view wanted) {
+    return !find_again_fault(ticket_of(1, "a " + std::string{held}).claims,
+                             ticket_of(1, "a " + std::string{wanted}).claims);
+  };
+  EXPECT_TRUE(covered("x", "x"));
+  EXPECT_TRUE(covered("x", "x/1:shared + x/2:permits(9)*3"));
+  EXPECT_TRUE(covered("x:shared + y", "y/1 + x:shared"));
+  EXPECT_TRUE(covered("x:permits(3)*2", "x:permits(3)"));
+  EXPECT_FALSE(covered("x:shared", "x"));
+  EXPECT_FALSE(covered("x/1", "x:shared"));
+  EXPECT_FALSE(covered("x:permits(3)", "x:permits(3)*2"));
+  EXPECT_FALSE(covered("x:permits(3)", "x/1:permits(3)"));
+  EXPECT_FALSE(covered("x", "x + y"));
+  EXPECT_FALSE(covered("x", ""));
+}
+
 TEST(Fault, FindsALiveClaimWithAnotherLimit) {
   const auto live = queue({"a api/eu:permits(2)", "b x + api:permits(3)"});
   const auto clash_with = [&live](std::string_view claim) {

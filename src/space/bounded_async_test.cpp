@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "space/any_space_test.hpp"
 #include "tenure/tenure.hpp"
@@ -187,6 +188,40 @@ TEST_P(AnyBoundedAsync, ABodyRunsWhileTheLockIsHeld) {
   hold.release();
   done.wait();
   EXPECT_EQ(sum, 1117);
+  await_tickets(space, 0);
+}
+
+Detached add_up_in_time(const Space& space, std::stop_token stop, std::vector<std::string>& outcome,
+                        std::latch& done) {
+  const auto three = [] { return 3; };
+  const auto nothing = [] {};
+  const auto film = [&space](const Hold&) { return space.async_lock("film"); };
+  const auto told = [](const auto& result) { return result.has_value() ? "called" : "not called"; };
+  const auto in_time = co_await space.async_try_with_for(book, 1h, three);
+  outcome.emplace_back(in_time == std::optional{3} ? "3" : "not 3");
+  const auto awaited = co_await space.async_try_with_for(book, 1h, film);
+  outcome.emplace_back(told(awaited));
+  const bool called = co_await space.async_with(book, nothing, std::stop_token{});
+  outcome.emplace_back(called ? "called" : "not called");
+  const Hold hold = space.lock(book);
+  const auto too_late = co_await space.async_try_with_for(book, 1ms, three);
+  outcome.emplace_back(told(too_late));
+  const bool stopped = co_await space.async_with(book, nothing, std::move(stop));
+  outcome.emplace_back(stopped ? "called" : "not called");
+  done.count_down();
+}
+
+TEST_P(AnyBoundedAsync, ABodyRunsOnlyIfTheLockIsGrantedInTime) {
+  const Space space = open_new();
+  std::stop_source stop;
+  std::vector<std::string> outcome;
+  std::latch done{1};
+  add_up_in_time(space, stop.get_token(), outcome, done);
+  await_waiters(space, 1);
+  stop.request_stop();
+  done.wait();
+  EXPECT_EQ(outcome,
+            (std::vector<std::string>{"3", "called", "called", "not called", "not called"}));
   await_tickets(space, 0);
 }
 

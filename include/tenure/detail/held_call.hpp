@@ -1,4 +1,5 @@
-// held_call.hpp: a function that is called while a lock is held: with(), async_with().
+// held_call.hpp: a function that is called while a lock is held: with(), async_with(),
+// async_try_with_for().
 #pragma once
 
 #include <concepts>
@@ -64,6 +65,15 @@ struct Awaited<T> {
   using Type = std::remove_cvref_t<decltype(awaiter_of(std::declval<T>()).await_resume())>;
 };
 
+template <class T>
+struct MaybeCalled {
+  using Type = std::optional<T>;
+};
+template <>
+struct MaybeCalled<void> {
+  using Type = bool;
+};
+
 // A coroutine that begins when it is awaited, in the expression that makes it.
 template <class T>
 class [[nodiscard]] HeldCall {
@@ -125,6 +135,32 @@ struct HeldCall<T>::promise_type : HeldValue<T> {
   [[nodiscard]] static Return final_suspend() noexcept { return {}; }
   void unhandled_exception() noexcept { error = std::current_exception(); }
 };
+
+// The lock may be given up. An optional of the result; where there is none, whether f was called.
+template <class Lock, class F, class Result = typename Awaited<HeldResult<F&>>::Type>
+HeldCall<typename MaybeCalled<Result>::Type> try_hold_and_call(Lock lock, F f) {
+  const std::optional<Hold> hold = co_await std::move(lock);
+  if constexpr (std::is_void_v<Result>) {
+    if (hold.has_value()) {
+      if constexpr (Awaitable<HeldResult<F&>>) {
+        co_await call_holding(f, *hold);
+      } else {
+        call_holding(f, *hold);
+      }
+    }
+    co_return hold.has_value();
+  } else {
+    std::optional<Result> result;
+    if (hold.has_value()) {
+      if constexpr (Awaitable<HeldResult<F&>>) {
+        result.emplace(co_await call_holding(f, *hold));
+      } else {
+        result.emplace(call_holding(f, *hold));
+      }
+    }
+    co_return result;
+  }
+}
 
 template <class Lock, class F>
 HeldCall<typename Awaited<HeldResult<F&>>::Type> hold_and_call(Lock lock, F f) {
