@@ -68,7 +68,7 @@ std::optional<Mode> parse_mode(const std::string_view text) {
   const std::optional<std::uint32_t> limit = cut_limit(rest);
   const std::string name = unescaped(rest);
   if (!limit || name.empty() || name.size() > Mode::max_name) return std::nullopt;
-  Mode mode = *limit == 0 ? Mode::group(name) : Mode::group(name, *limit);
+  const Mode mode = *limit == 0 ? Mode::group(name) : Mode::group(name, *limit);
   if (mode.text() != bare || !weight || *weight > *limit) return std::nullopt;
   return *weight == 0 ? mode : mode.take(*weight);
 }

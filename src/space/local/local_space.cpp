@@ -180,7 +180,8 @@ LocalSpace::Fast LocalSpace::request_one(const detail::Ask& ask, detail::Waiter*
   const bool blocked = wait.line != nullptr || full(own, claim.mode);
   if (blocked && waiter == nullptr) return Fast::blocked;
 
-  Entry& entry = shard.make_entry(node, *group, claim.mode.limit(), claim.mode.weight());
+  Entry& entry = shard.make_entry(node, *group, claim.mode.limit());
+  entry.weight = claim.mode.weight();
   try {
     shard.place(entry, number_of(shard.counter + 1, node.shard));
   } catch (...) {

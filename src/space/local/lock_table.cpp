@@ -126,7 +126,8 @@ Entry& LockTable::append_one(const Claim& claim, std::uint64_t number) {
   Shard& shard = shards_[shard_of(claim.path.route())];
   Node& node = shard.node(claim.path);
   const GroupRef group{shard, claim.mode};
-  Entry& entry = shard.make_entry(node, *group, claim.mode.limit(), claim.mode.weight());
+  Entry& entry = shard.make_entry(node, *group, claim.mode.limit());
+  entry.weight = claim.mode.weight();
   try {
     if (node.depth >= 2 && node.branch->top == nullptr) {
       shard.wake(*node.branch, shards_[home_of(claim.path)].node(claim.path.prefix(1)));

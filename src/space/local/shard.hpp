@@ -88,8 +88,7 @@ class alignas(128) Shard {
   }
 
   // A new entry in no line. place() sets its number and position.
-  [[nodiscard]] Entry& make_entry(Node& node, Group& group, std::uint32_t limit,
-                                  std::uint32_t weight = 1);
+  [[nodiscard]] Entry& make_entry(Node& node, Group& group, std::uint32_t limit);
   // Links the entry into its lines, in order. Throws std::bad_alloc; the entry is then in no line.
   void place(Entry& entry, std::uint64_t number);
   // Removes it from all its lines; adds the entries whose turn has come there to `due`.
@@ -202,15 +201,14 @@ class alignas(128) Shard {
   std::size_t idle_ = 0;
 };
 
-inline Entry& Shard::make_entry(Node& node, Group& group, std::uint32_t limit,
-                                std::uint32_t weight) {
+inline Entry& Shard::make_entry(Node& node, Group& group, std::uint32_t limit) {
   auto* const entry = new (entries_[pool_for(node.depth)].take()) Entry;
   entry->node = &node;
   entry->group = &group;
   entry->next_claim = nullptr;
   entry->first = entry;
   entry->limit = limit;
-  entry->weight = weight;
+  entry->weight = 1;  // Whoever makes a larger one sets that before place().
   entry->shard = index_;
   entry->shards = set_of(index_);
   entry->depth = node.depth;

@@ -156,7 +156,7 @@ std::string row_key(const Claim& claim, Token number) {
 }
 
 std::string shadow_key(const Claim& claim, Token number) {
-  std::string line = shadow_line(claim);
+  const std::string line = shadow_line(claim);
   return line.empty() ? line : line + stamp(Revision{number.value});
 }
 
