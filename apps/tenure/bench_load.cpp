@@ -7,10 +7,12 @@
 #include <bit>
 #include <exception>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "exit_status.hpp"
+#include "space/sharded/shard_list.hpp"
 #include "tenure/space.hpp"
 #include "terminal.hpp"
 
@@ -32,6 +34,12 @@ Mode mode_of(const BenchOptions& options) {
   return Mode::exclusive();
 }
 
+// In a sharded space each key is a root, so that all shards have some.
+Path path_of(std::size_t key, const BenchOptions& options) {
+  if (!sharded::is_sharded(options.space)) return Path::of("tenure-bench", key);
+  return Path::of("tenure-bench-" + std::to_string(key));
+}
+
 void client(const BenchOptions& options, const Space& space, const BenchMemory& memory,
             std::size_t number) {
   ClientFigures& figures = memory.clients[number];
@@ -39,7 +47,7 @@ void client(const BenchOptions& options, const Space& space, const BenchMemory& 
   const std::int64_t end = memory.end->load();
   for (;;) {
     const std::size_t key = random() % options.keys;
-    const Claim claim{Path::of("tenure-bench", key), mode_of(options)};
+    const Claim claim{path_of(key, options), mode_of(options)};
     const Clock::time_point asked = Clock::now();
     if (stamp_of(asked) >= end) return;
     Hold hold = space.lock(claim);

@@ -41,8 +41,8 @@ void value(CLI::App* app, const std::string& name, std::string& to, const std::s
 
 void space(CLI::App* app, Definitions& in) {
   value(app, "--space", in.raw.space, "URL",
-        "Where the locks are: sqlite:FILE, postgres://HOST/DATABASE or etcd://HOST (default: "
-        "$TENURE_SPACE, or else a file of this user)");
+        "Where the locks are: sqlite:FILE, postgres://HOST/DATABASE, etcd://HOST or sharded:FILE "
+        "(default: $TENURE_SPACE, or else a file of this user)");
 }
 
 void json(CLI::App* app, Definitions& in) {
@@ -143,6 +143,23 @@ void define_operations(Definitions& in) {
                    "After restoring a backup: make sure that no token is issued twice");
   json(doctor, in);
   space(doctor, in);
+}
+
+void define_shards(Definitions& in) {
+  CLI::App* const app =
+      command(in, "shards", "List the shards of a sharded space, or change which ones it has");
+  app->add_option("ACTION", in.raw.action,
+                  "None: list the shards; set: make the named ones the shards of the space, or "
+                  "create it; where: say which shard has a path")
+      ->check(refuse_nothing);
+  app->add_option("NAME", in.raw.paths, "set: the names of all shards; where: paths")
+      ->check(refuse_nothing);
+  value(app, "--wait", in.raw.timeout, "DURATION",
+        "set: wait this long until no lock is left that would move to another shard (default: do "
+        "not wait)");
+  json(app, in);
+  value(app, "--space", in.raw.space, "URL",
+        "sharded:FILE, a file with a name and a URL per line (default: $TENURE_SPACE)");
 }
 
 void define_bench(Definitions& in) {
@@ -280,6 +297,7 @@ std::unique_ptr<Definitions> define() {
   define_git(*in);
   define_lists(*in);
   define_operations(*in);
+  define_shards(*in);
   define_bench(*in);
   define_pipeline(*in);
   define_flow(*in);

@@ -1,4 +1,5 @@
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,11 +20,13 @@
 #include "operate.hpp"
 #include "process_state.hpp"
 #include "snapshot.hpp"
+#include "space/sharded/shard_list.hpp"
 #include "space/stored/row.hpp"
 #include "space/stored/rows.hpp"
 #include "space/stored/tickets.hpp"
 #include "space_choice.hpp"
 #include "tenure/error.hpp"
+#include "tenure/shards.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::cli {
@@ -49,6 +52,11 @@ struct Report {
   std::vector<SessionRow> sessions;
   std::vector<std::string> problems;  // Each says what to do.
   std::vector<std::string> notes;
+  std::vector<Report> shards;  // Of a sharded space.
+
+  [[nodiscard]] bool healthy() const {
+    return problems.empty() && std::ranges::all_of(shards, &Report::healthy);
+  }
 };
 
 // Checks the files from outside; the store's own view is in its facts.
@@ -257,7 +265,50 @@ Report examine(const SpaceChoice& choice) {
   return report;
 }
 
-std::string json_text(const Report& report) {
+// The map, and every shard of it by itself.
+Report examine_shards(const SpaceChoice& choice) {
+  Report report;
+  report.url = choice.shown;
+  const ShardsInfo info = tenure::shards(choice.url);
+  const std::vector<sharded::ShardSource> sources = sharded::read_sources(choice.url);
+  report.facts = {{.name = "kind", .value = "sharded"},
+                  {.name = "map version", .value = std::to_string(info.version)},
+                  {.name = "shards", .value = fmt::format("{}", fmt::join(info.names, " "))}};
+  if (info.version == 0) {
+    report.problems.emplace_back("there is no map of shards: run 'tenure shards set NAME...'");
+  }
+  if (!info.changing.empty()) {
+    report.problems.push_back(fmt::format(
+        "a change of the shards has not been finished, and requests for the roots that it moves "
+        "fail: run 'tenure shards set {}' to finish it, or 'tenure shards set {}' to take it back",
+        fmt::join(info.changing, " "), fmt::join(info.names, " ")));
+  }
+  for (const std::string& name : info.names) {
+    if (std::ranges::find(sources, name, &sharded::ShardSource::name) != sources.end()) continue;
+    report.problems.push_back(
+        fmt::format("shard '{}' is in the map, but not in the list of shards: add it", name));
+  }
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const ShardInfo& shard = info.shards[i];
+    if (!shard.in_map) {
+      report.notes.push_back(fmt::format("shard '{}' is not in the map", shard.name));
+      continue;
+    }
+    Report one;
+    try {
+      one = examine(choose_space(sources[i].url));
+    } catch (const Error& error) {
+      one.problems.emplace_back(error.what());
+    }
+    if (!shard.fault.empty() && one.problems.empty()) one.problems.push_back(shard.fault);
+    one.url = fmt::format("shard {}: {}", shard.name, shard.url);
+    report.shards.push_back(std::move(one));
+  }
+  return report;
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): shards have no shards.
+Json json_of(const Report& report) {
   Json out = Json::object();
   out["space"] = report.url;
   out["facts"] = Json::object();
@@ -277,18 +328,16 @@ std::string json_text(const Report& report) {
   }
   out["problems"] = report.problems;
   out["notes"] = report.notes;
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (!report.shards.empty()) out["shards"] = Json::array();
+  for (const Report& shard : report.shards) out["shards"].push_back(json_of(shard));
+  return out;
 }
 
-void print(const Report& report, const Terminal& terminal) {
-  fmt::print("{}\n", terminal.paint(Style::bold, printable(report.url)));
-  std::size_t left = 0;
-  for (const Fact& fact : report.facts) left = std::max(left, width(printable(fact.name)));
-  for (const Fact& fact : report.facts) {
-    fmt::print("  {}  {}\n",
-               terminal.paint(Style::dim, fmt::format("{:<{}}", printable(fact.name), left)),
-               printable(fact.value));
-  }
+std::string json_text(const Report& report) {
+  return json_of(report).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+void print_sessions(const Report& report, const Terminal& terminal) {
   fmt::print("\n{}\n", terminal.paint(Style::bold, "Sessions"));
   for (const SessionRow& row : report.sessions) {
     fmt::print(
@@ -298,13 +347,29 @@ void print(const Report& report, const Terminal& terminal) {
         row.tickets == 1 ? "ticket" : "tickets",
         row.label.empty() ? "" : fmt::format(", '{}'", printable(row.label)));
   }
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): shards have no shards.
+void print(const Report& report, const Terminal& terminal) {
+  fmt::print("{}\n", terminal.paint(Style::bold, printable(report.url)));
+  std::size_t left = 0;
+  for (const Fact& fact : report.facts) left = std::max(left, width(printable(fact.name)));
+  for (const Fact& fact : report.facts) {
+    fmt::print("  {}  {}\n",
+               terminal.paint(Style::dim, fmt::format("{:<{}}", printable(fact.name), left)),
+               printable(fact.value));
+  }
+  if (report.shards.empty()) print_sessions(report, terminal);
+  for (const Report& shard : report.shards) {
+    fmt::print("\n");
+    print(shard, terminal);
+  }
   fmt::print("\n");
   for (const std::string& note : report.notes) fmt::print("note: {}\n", printable(note));
   for (const std::string& problem : report.problems) {
     fmt::print("{} {}\n", terminal.paint(Style::red, "problem:"), printable(problem));
   }
-  if (report.problems.empty())
-    fmt::print("{}\n", terminal.paint(Style::green, "No problems found."));
+  if (report.healthy()) fmt::print("{}\n", terminal.paint(Style::green, "No problems found."));
 }
 
 }  // namespace
@@ -316,13 +381,13 @@ int doctor(const DoctorOptions& options, const Terminal& terminal) {
     if (!exists(choice)) static_cast<void>(open_existing_space(choice));
     repair(choice.url);
   }
-  const Report report = examine(choice);
+  const Report report = sharded::is_sharded(choice.url) ? examine_shards(choice) : examine(choice);
   if (options.json) {
     fmt::print("{}", json_text(report));
   } else {
     print(report, terminal);
   }
-  return report.problems.empty() ? exit_ok : exit_failure;
+  return report.healthy() ? exit_ok : exit_failure;
 }
 
 }  // namespace tenure::cli

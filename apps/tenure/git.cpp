@@ -228,8 +228,9 @@ int git(const GitOptions& options) {
     const SpaceChoice choice = choose_space(options.space);
     const Owner owner = new_owner("git");
     Ground ground;
+    const Path path = git::lock_path_of(target.destination);
     const OpenSpace in =
-        ground.signals.interruptible([&] { return open_space(choice, "tenure git"); });
+        ground.signals.interruptible([&] { return open_space(choice, "tenure git", &path); });
     return GitRun{options, std::move(target), in, ground}.run(owner);
   });
 }

@@ -9,6 +9,7 @@ namespace tenure::cli {
 
 int ls(const LsOptions& options, const Terminal& terminal) {
   const Snapshot snapshot = look_once(options);
+  report_missing_shards(snapshot);
   if (options.json) {
     fmt::print("{}", json_text(snapshot));
     return exit_ok;

@@ -77,6 +77,16 @@ struct DoctorOptions {
   bool json = false;
 };
 
+struct ShardsOptions {
+  enum class Action : std::uint8_t { list, set, where };
+  Action action = Action::list;
+  std::string space;
+  std::vector<std::string> names;  // set: of the shards.
+  std::vector<Path> paths;         // where.
+  std::chrono::nanoseconds wait{0};
+  bool json = false;
+};
+
 struct BenchOptions {
   enum class Kind : std::uint8_t { exclusive, shared, permits };
   std::string space;  // Empty: a temporary file.
@@ -165,7 +175,7 @@ struct PrintOptions {
 
 using Command = std::variant<PrintOptions, RunOptions, GitOptions, LsOptions, TreeOptions,
                              ShowOptions, WatchOptions, EvictOptions, AskOptions, DoctorOptions,
-                             BenchOptions, PipelineCommand, FlowCommand, DemoOptions,
+                             ShardsOptions, BenchOptions, PipelineCommand, FlowCommand, DemoOptions,
                              ContenderOptions, DemoWorkerOptions, CompletionsOptions, ManOptions>;
 
 }  // namespace tenure::cli

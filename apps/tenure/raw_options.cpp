@@ -169,6 +169,31 @@ EvictOptions evict_options(const Raw& raw) {
   return out;
 }
 
+ShardsOptions shards_options(const Raw& raw) {
+  using enum ShardsOptions::Action;
+  ShardsOptions out;
+  out.space = raw.space;
+  out.json = raw.json;
+  if (raw.action == "set") {
+    out.action = set;
+    out.names = raw.paths;
+    if (!raw.timeout.empty()) out.wait = duration_of("--wait", raw.timeout);
+  } else if (raw.action == "where") {
+    out.action = where;
+    for (const std::string& text : raw.paths) out.paths.push_back(path_of(text));
+  } else if (!raw.action.empty()) {
+    throw UsageError(
+        fmt::format("ACTION must be set or where, not '{}'; without one, the shards are listed",
+                    typed(raw.action)));
+  }
+  if (out.action != list && raw.paths.empty()) {
+    throw UsageError(out.action == set ? "no NAME given: name all shards of the space"
+                                       : "no path given: which one is meant?");
+  }
+  if (out.action != set && !raw.timeout.empty()) throw UsageError("--wait is for set");
+  return out;
+}
+
 BenchOptions bench_options(const Raw& raw) {
   BenchOptions out;
   out.space = raw.space;
@@ -415,6 +440,7 @@ Command options_of(const std::string& subcommand, const Raw& raw,
   if (subcommand == "doctor") {
     return DoctorOptions{.space = raw.space, .new_epoch = raw.new_epoch, .json = raw.json};
   }
+  if (subcommand == "shards") return shards_options(raw);
   if (subcommand == "bench") return bench_options(raw);
   if (subcommand == "pipeline") return pipeline_options(raw);
   if (subcommand == "flow") return flow_options(raw);

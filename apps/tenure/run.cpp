@@ -68,7 +68,8 @@ int run_locked(const RunOptions& options, const SpaceChoice& choice, const Owner
                const process::Signals& signals, process::Guardian& guardian) {
   const bool made = choice.of_this_user && !exists(choice);
   // A server that does not answer may take its whole timeout.
-  const OpenSpace in = signals.interruptible([&] { return open_space(choice, options.label); });
+  const OpenSpace in = signals.interruptible(
+      [&] { return open_space(choice, options.label, &options.paths.front()); });
   if (made && !options.quiet) {
     fmt::print(
         stderr,

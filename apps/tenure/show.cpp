@@ -52,6 +52,7 @@ void print(const TicketInfo& info, const Terminal& terminal, Instant now) {
 
 int show(const ShowOptions& options, const Terminal& terminal) {
   const Snapshot snapshot = look_once(options);
+  report_missing_shards(snapshot);
   if (options.json) {
     fmt::print("{}", json_text(snapshot));
     return exit_ok;
@@ -60,6 +61,7 @@ int show(const ShowOptions& options, const Terminal& terminal) {
     fmt::print("{} is free: there is no lock at it, above it or below it.\n", options.path.text());
   }
   for (std::size_t i = 0; i < snapshot.tickets.size(); ++i) {
+    if (snapshot.tickets[i].ticket.claims.empty()) continue;
     if (i != 0) fmt::print("\n");
     print(snapshot.tickets[i], terminal, snapshot.now);
   }

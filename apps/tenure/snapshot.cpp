@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -60,7 +61,7 @@ Snapshot look(const OpenSpace& in, const SpaceChoice& choice, const Path& path) 
   Snapshot out;
   out.url = choice.shown;
   out.tickets = in.space.inspect(path);
-  out.now = in.store->now();
+  out.now = in.now();
   return out;
 }
 
@@ -81,6 +82,20 @@ std::string json_text(const Snapshot& snapshot, bool compact) {
   for (const TicketInfo& info : snapshot.tickets) out["tickets"].push_back(json_of(info));
   // Bytes of a group that are not UTF-8 become U+FFFD; its mode has them as %XX.
   return out.dump(compact ? -1 : 2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::vector<std::string> missing_shards(const Snapshot& snapshot) {
+  std::vector<std::string> out;
+  for (const TicketInfo& info : snapshot.tickets) {
+    if (info.ticket.claims.empty()) out.push_back(printable(info.fault));
+  }
+  return out;
+}
+
+void report_missing_shards(const Snapshot& snapshot) {
+  for (const std::string& fault : missing_shards(snapshot)) {
+    fmt::print(stderr, "tenure: not listed: {}\n", fault);
+  }
 }
 
 std::string label_text(const TicketInfo& info) {

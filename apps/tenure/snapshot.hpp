@@ -23,6 +23,11 @@ struct Snapshot {
 // is empty.
 [[nodiscard]] Snapshot look_once(const ListOptions& options);
 
+// Of a sharded space: what is wrong with each shard that did not answer.
+[[nodiscard]] std::vector<std::string> missing_shards(const Snapshot& snapshot);
+// On standard error.
+void report_missing_shards(const Snapshot& snapshot);
+
 // One document, on one line if `compact`; docs/cli.md describes the fields.
 [[nodiscard]] std::string json_text(const Snapshot& snapshot, bool compact = false);
 // The text to show for a ticket's label.

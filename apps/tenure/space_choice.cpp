@@ -6,11 +6,16 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "environment.hpp"
+#include "space/sharded/shard_list.hpp"
+#include "space/sharded/sharded_space.hpp"
+#include "space/stored/grant_wait.hpp"
+#include "space/stored/stored_space.hpp"
 #include "tenure/error.hpp"
 #include "terminal.hpp"
 
@@ -77,6 +82,11 @@ std::shared_ptr<Store> open_store(const SpaceChoice& choice) {
   return store(choice.url);
 }
 
+// Null: it is none.
+sharded::ShardedSpace* sharded_space(const Space& space) {
+  return dynamic_cast<sharded::ShardedSpace*>(&detail::SpaceAccess::backend(space));
+}
+
 void require_exists(const SpaceChoice& choice) {
   if (exists(choice)) return;
   throw Error(
@@ -85,10 +95,28 @@ void require_exists(const SpaceChoice& choice) {
 
 }  // namespace
 
-OpenSpace open_space(const SpaceChoice& choice, std::string label) {
-  std::shared_ptr<Store> opened = open_store(choice);
+Instant OpenSpace::now() const {
+  return store != nullptr ? store->now() : std::chrono::system_clock::now();
+}
+
+std::vector<TicketInfo> OpenSpace::inspect_waits(const Owner& owner, const Path& path) const {
+  if (sharded::ShardedSpace* const shards = sharded_space(space)) {
+    return shards->home(path)->space->inspect_waits(owner);
+  }
+  return stored::stored_space(space).inspect_waits(owner);
+}
+
+OpenSpace open_space(const SpaceChoice& choice, std::string label, const Path* path) {
   SessionOptions options;
   options.label = std::move(label);
+  if (sharded::is_sharded(choice.url)) {
+    Space shards = detail::SpaceAccess::make(
+        sharded::ShardedSpace::open(sharded::read_sources(choice.url), options));
+    std::shared_ptr<Store> home;
+    if (path != nullptr) home = sharded_space(shards)->home(*path)->store;
+    return {.store = std::move(home), .space = std::move(shards)};
+  }
+  std::shared_ptr<Store> opened = open_store(choice);
   Space space = open(opened, std::move(options));
   return {.store = std::move(opened), .space = std::move(space)};
 }

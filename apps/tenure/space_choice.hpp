@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tenure/space.hpp"
 #include "tenure/store.hpp"
@@ -31,12 +32,18 @@ void make_directories(const std::string& path);
 [[nodiscard]] bool exists(const SpaceChoice& choice);
 
 struct OpenSpace {
-  std::shared_ptr<Store> store;
+  std::shared_ptr<Store> store;  // Of a sharded space: that of the path it was opened for, or null.
   Space space;
+
+  // By the clock of the store, if there is one.
+  [[nodiscard]] Instant now() const;
+  // What an owner waits for at a path.
+  [[nodiscard]] std::vector<TicketInfo> inspect_waits(const Owner& owner, const Path& path) const;
 };
 // Throws Error for a space that exists only inside one process, and what tenure::open throws.
-// Starts threads.
-[[nodiscard]] OpenSpace open_space(const SpaceChoice& choice, std::string label = {});
+// Starts threads. `path`: what the command locks; null: nothing that is known yet.
+[[nodiscard]] OpenSpace open_space(const SpaceChoice& choice, std::string label = {},
+                                   const Path* path = nullptr);
 // For reading: as above, but a file that does not exist is an error.
 [[nodiscard]] OpenSpace open_existing_space(const SpaceChoice& choice);
 // The store alone, without removing dead tickets.

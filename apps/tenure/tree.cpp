@@ -69,6 +69,7 @@ void print(const Node& node, const std::string& lead) {
 
 int tree(const TreeOptions& options, const Terminal& terminal) {
   const Snapshot snapshot = look_once(options);
+  report_missing_shards(snapshot);
   if (options.json) {
     fmt::print("{}", json_text(snapshot));
     return exit_ok;

@@ -85,7 +85,7 @@ class WaitingLine {
 
   [[nodiscard]] std::optional<std::string> describe_now() const {
     // Not all of the space, every second.
-    const std::vector<TicketInfo> tickets = stored::stored_space(in_.space).inspect_waits(owner_);
+    const std::vector<TicketInfo> tickets = in_.inspect_waits(owner_, options_.paths.front());
     const auto mine = std::ranges::find(tickets, owner_,
                                         [](const TicketInfo& info) { return info.ticket.owner; });
     if (mine == tickets.end()) return std::nullopt;
@@ -117,7 +117,7 @@ class WaitingLine {
     }
     if (blocker.since) {
       out += fmt::format("{} for {}", blocker.granted ? "" : ", waiting",
-                         base::age_text(detail::saturating_sub(in_.store->now(), *blocker.since)));
+                         base::age_text(detail::saturating_sub(in_.now(), *blocker.since)));
     }
     return out;
   }

@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "exit_status.hpp"
@@ -106,29 +107,27 @@ class Watching {
   }
 
  private:
-  void arm() {
-    WatchFor all;
-    all.ranges.emplace_back();
-    all.after = in_.store->apply({}).revision;
-    change_ = in_.store->watch(std::move(all), [this] {
-      const std::uint64_t one = 1;
-      [[maybe_unused]] const ssize_t written = ::write(changed_.get(), &one, sizeof one);
-    });
+  void tell() {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(changed_.get(), &one, sizeof one);
   }
 
   void show() {
-    if (change_ == nullptr) arm();
-    const Snapshot snapshot = look(in_, choice_, options_.path);
+    if (std::exchange(due_, false)) tickets_ = tickets_watch_->look();
+    const Snapshot snapshot{.url = choice_.shown, .now = in_.now(), .tickets = tickets_};
     if (screen_) {
       const ScreenSize size = screen_size(STDOUT_FILENO);
       std::string text = terminal_.paint(Style::bold, fit(printable(choice_.shown), size.columns));
       text += fmt::format("\n{} of {} tickets hold their lock; press q to quit\n\n",
                           holders(snapshot), snapshot.tickets.size());
+      for (const std::string& fault : missing_shards(snapshot))
+        text += "not listed: " + fault + "\n";
       Screen::show(text + table_text(snapshot, terminal_, size.columns), size.rows);
       return;
     }
     if (shown_ == snapshot.tickets) return;
     shown_ = snapshot.tickets;
+    report_missing_shards(snapshot);
     if (options_.json) {
       fmt::print("{}", json_text(snapshot, true));
     } else {
@@ -156,7 +155,7 @@ class Watching {
     if (waits[3].revents != 0) {
       std::uint64_t count = 0;
       [[maybe_unused]] const ssize_t size = ::read(changed_.get(), &count, sizeof count);
-      change_.reset();
+      due_ = true;
     }
   }
 
@@ -191,7 +190,11 @@ class Watching {
   bool keys_ = false;
   bool over_ = false;
   int status_ = exit_ok;
-  std::unique_ptr<Watch> change_;  // Last: its notice uses the above.
+  bool due_ = true;  // The tickets may be others than `tickets_`.
+  std::vector<TicketInfo> tickets_;
+  // Last: its notice uses the above.
+  std::unique_ptr<detail::TicketWatch> tickets_watch_ =
+      detail::SpaceAccess::backend(in_.space).watch(options_.path, [this] { tell(); });
 };
 
 }  // namespace

@@ -26,6 +26,7 @@ void ask_writers(Report& report);
 void ask_idle(Report& report);
 void ask_puts(Report& report);
 void ask_durable(Report& report);
+void ask_sharded(Report& report);
 
 // Where processes run. Waking a sleeping core costs more than most of what is measured, so every
 // question about several processes is asked in both placements.

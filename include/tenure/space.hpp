@@ -73,8 +73,8 @@ class Space : public Locker {
   }
 
   // Stops when the store has given up the session of this process, whether or not anything is held:
-  // all holds and waits have ended then. Open the space again. Never stops in local:. Callbacks run
-  // on a thread of their own.
+  // all holds and waits have ended then. Open the space again. Never stops in local:; in sharded:,
+  // see shards.hpp. Callbacks run on a thread of their own.
   [[nodiscard]] std::stop_token lost() const { return backend_->session_lost(); }
 
   // The hold of an anchored ticket (Locker::anchored), for whoever takes over the work of a process
@@ -169,8 +169,9 @@ class [[nodiscard]] Observer::Next {
 };
 
 // "local:" is a new space of this process, and "local:NAME" the one that all have who open that
-// name in this process. Any other URL names a store (store.hpp). Throws Error for a URL that names
-// none, StoreError for a store that can't be opened.
+// name in this process. "sharded:FILE" is one space over several stores (shards.hpp). Any other URL
+// names a store (store.hpp). Throws Error for a URL that names none, StoreError for a store that
+// can't be opened.
 [[nodiscard]] Space open(std::string_view url);
 // The space in a store, for those who use the store as well; spaces in the same one are the same.
 [[nodiscard]] Space open(std::shared_ptr<Store> store, SessionOptions options = {});
@@ -179,6 +180,7 @@ namespace detail {
 // For rooms that stand on a space.
 struct SpaceAccess {
   static Backend& backend(const Space& space) noexcept { return *space.backend_; }
+  static Space make(std::shared_ptr<Backend> backend) noexcept { return Space{std::move(backend)}; }
 };
 }  // namespace detail
 

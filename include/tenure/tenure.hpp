@@ -18,6 +18,7 @@
 #include "tenure/path.hpp"         // IWYU pragma: export
 #include "tenure/request.hpp"      // IWYU pragma: export
 #include "tenure/rule.hpp"         // IWYU pragma: export
+#include "tenure/shards.hpp"       // IWYU pragma: export
 #include "tenure/space.hpp"        // IWYU pragma: export
 #include "tenure/ticket.hpp"       // IWYU pragma: export
 #include "tenure/ticket_info.hpp"  // IWYU pragma: export

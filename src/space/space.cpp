@@ -8,6 +8,8 @@
 
 #include "space/local/local_space.hpp"
 #include "space/local/named_space.hpp"
+#include "space/sharded/shard_list.hpp"
+#include "space/sharded/sharded_space.hpp"
 #include "space/stored/stored_space.hpp"
 #include "tenure/detail/sync_waiter.hpp"
 #include "tenure/error.hpp"
@@ -49,12 +51,16 @@ constexpr auto abandon = [](detail::Backend* backend) { backend->abandon(); };
 
 Space open(std::string_view url) {
   if (is_store(url)) return open(store(url));
+  if (sharded::is_sharded(url)) {
+    return Space{sharded::ShardedSpace::open(sharded::read_sources(url), SessionOptions{})};
+  }
   constexpr std::string_view local_scheme = "local:";
   if (!url.starts_with(local_scheme)) {
     throw Error(
         "'" + shown_url(url) +
         "' is not the URL of a space: use 'local:' (this process), 'sqlite:PATH' (this machine), "
-        "'postgres://HOST/DATABASE' or 'etcd://HOST:PORT,…/PREFIX' (many machines)");
+        "'postgres://HOST/DATABASE', 'etcd://HOST:PORT,…/PREFIX' (many machines) or "
+        "'sharded:FILE' (several of these)");
   }
   const std::string_view name = url.substr(local_scheme.size());
   if (name.empty()) return Space{std::shared_ptr<detail::Backend>{new local::LocalSpace, abandon}};

@@ -9,7 +9,8 @@
 //   \x04       void_connections       src/store/postgres: connections whose writes are void
 //   \x05       request_ids            src/space/stored: tickets by the id that their caller chose
 //   \x06       owner_tickets          src/space/stored: tickets by their owner
-//   \x07-\x0f                         free
+//   \x07       shard_map              src/space/sharded: the map of a sharded space
+//   \x08-\x0f                         free
 //   \x10s      flow_slots             src/flow: values that many processes change
 //   \x11       flow_workflows         src/flow: workflows, their logs, timers, messages, places
 //   \x12-\x1f                         free
@@ -29,6 +30,7 @@ inline constexpr std::string_view sessions{"\x03", 1};
 inline constexpr std::string_view void_connections{"\x04", 1};
 inline constexpr std::string_view request_ids{"\x05", 1};
 inline constexpr std::string_view owner_tickets{"\x06", 1};
+inline constexpr std::string_view shard_map{"\x07", 1};
 inline constexpr std::string_view flow_slots{"\x10s", 2};
 inline constexpr std::string_view flow_workflows{"\x11", 1};
 

@@ -12,7 +12,8 @@ namespace tenure::stored {
 StoredSpace& stored_space(const Space& space) {
   auto* const stored = dynamic_cast<StoredSpace*>(&detail::SpaceAccess::backend(space));
   if (stored == nullptr) {
-    throw BadRequest("a local space has no store: open a space over a store");
+    throw BadRequest(
+        "a space in 'local:' or 'sharded:' has no store of its own: open a space over one store");
   }
   return *stored;
 }

@@ -14,11 +14,13 @@
 // Mutex: no other mutex is locked, and no store is called, with `mutex` locked.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/annotations.hpp"
@@ -33,8 +35,22 @@ namespace tenure::stored {
 
 using Watches = std::vector<std::unique_ptr<Watch>>;
 
+class StoredSpace;
+
+// A condition on the whole space that every request which is made through it contains, beside the
+// caller's own (src/space/sharded). `failed` is set, and the request throws ShardsChanged, when a
+// transaction finds that it does not hold.
+struct Gate {
+  explicit Gate(Guard condition) : guard(std::move(condition)) {}
+  const Guard guard;
+  mutable std::atomic<bool> failed = false;
+};
+using GateRef = std::shared_ptr<const Gate>;
+
 struct Record {
-  Row row;  // As it was appended or downgraded.
+  StoredSpace* space = nullptr;  // That has it.
+  GateRef gate;                  // Null: none.
+  Row row;                       // As it was appended or downgraded.
   Token number;
   Revision written;                     // The revision that wrote row.deadline.
   std::shared_ptr<const TxnPart> part;  // The caller's, for the transaction of the append.

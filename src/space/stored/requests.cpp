@@ -10,6 +10,7 @@
 #include "space/stored/txn_part.hpp"
 #include "tenure/error.hpp"
 #include "tenure/rule.hpp"
+#include "tenure/shards.hpp"
 
 namespace tenure::stored {
 
@@ -66,6 +67,7 @@ Tickets::View Requests::append(Record& record) {
   for (;;) {
     Txn txn;
     if (!tickets_.agree_on_limits(record.row, txn)) continue;
+    if (record.gate != nullptr) txn.guards.push_back(record.gate->guard);
     if (record.part != nullptr) add_part(*record.part, txn);
     Tickets::Append append{record.row, hints_};
     append.add_to(txn);
@@ -88,7 +90,18 @@ Tickets::View Requests::append(Record& record) {
 
 void Requests::explain_refusal(const Record& record) const {
   tickets_.explain_refusal(record.row);
+  if (record.gate != nullptr) pass(*record.gate);
   if (record.part != nullptr) refuse_failed_guards(store_, *record.part);
+}
+
+void Requests::pass(const Gate& gate) const {
+  Txn txn;
+  txn.guards.push_back(gate.guard);
+  if (store_.apply(txn).committed) return;
+  gate.failed.store(true, std::memory_order_relaxed);
+  throw ShardsChanged(
+      "the map of this sharded space was changed, so the request was not made: repeat it, and it "
+      "goes to the shard that has its paths now");
 }
 
 bool Requests::was_appended(Record& record) noexcept {
@@ -155,6 +168,7 @@ std::optional<Requests::Try> Requests::find_obstacle(const Row& row, const Confl
 }
 
 bool Requests::available(const Record& record) const {
+  if (record.gate != nullptr) pass(*record.gate);
   ConflictQuery::Extent extent = ConflictQuery::Extent::few;
   for (;;) {
     Txn unused;
@@ -168,6 +182,7 @@ bool Requests::available(const Record& record) const {
 Requests::Try Requests::try_append(Record& record, ConflictQuery::Extent& extent) {
   Txn txn;
   if (!tickets_.agree_on_limits(record.row, txn)) return Try::again;
+  if (record.gate != nullptr) txn.guards.push_back(record.gate->guard);
   if (record.part != nullptr) add_part(*record.part, txn);
   Tickets::Append append{record.row, hints_, extent};
   if (const std::optional<Try> obstacle = find_obstacle(record.row, append.query(), extent, txn)) {

@@ -58,6 +58,8 @@ class Requests {
   [[nodiscard]] Try try_append(Record& record, ConflictQuery::Extent& extent);
   // Throws if it finds why the append was not committed; otherwise the append is tried again.
   void explain_refusal(const Record& record) const;
+  // Throws ShardsChanged if the gate's condition does not hold.
+  void pass(const Gate& gate) const;
   // The ticket of an earlier request with the same id, if there is one.
   bool adopt_request(Record& record);
   // After an append whose outcome is unknown. True: it was made, and its number is known now.

@@ -32,8 +32,10 @@ const std::type_info& kind_of(const Store& store) { return typeid(store); }
 
 }  // namespace
 
-StoredSpace::StoredSpace(std::shared_ptr<Store> store, const SessionOptions& options)
-    : store_(std::move(store)),
+StoredSpace::StoredSpace(std::shared_ptr<Store> store, const SessionOptions& options,
+                         std::shared_ptr<void> front)
+    : front_(std::move(front)),
+      store_(std::move(store)),
       session_(store_->open_session(options)),
       life_(
           kind_of(*store_), [this] { end(); }, [this] { delete this; }),
@@ -60,26 +62,39 @@ StoredSpace::~StoredSpace() = default;
 
 // ---- Requests ----
 
-bool StoredSpace::request(const detail::Ask& ask, detail::Waiter& waiter) {
+RecordRef StoredSpace::new_record(const detail::Ask& ask, const GateRef& gate) {
+  RecordRef record = requests_.new_record(ask);
+  record->space = this;
+  record->gate = gate;
+  return record;
+}
+
+bool StoredSpace::request(const detail::Ask& ask, detail::Waiter& waiter, const GateRef& gate) {
   const Stay stay{life_};  // The Space may be destroyed as soon as the request can be seen.
-  return waits_.request(requests_.new_record(ask), waiter);
+  return waits_.request(new_record(ask, gate), waiter);
 }
 
-bool StoredSpace::try_request(const detail::Ask& ask, detail::Grant& grant) {
+bool StoredSpace::try_request(const detail::Ask& ask, detail::Grant& grant, const GateRef& gate) {
   const Stay stay{life_};
-  return waits_.try_request(requests_.new_record(ask), grant);
+  return waits_.try_request(new_record(ask, gate), grant);
 }
 
-bool StoredSpace::try_in_background(const detail::Ask& ask, detail::Waiter& waiter) {
+bool StoredSpace::try_in_background(const detail::Ask& ask, detail::Waiter& waiter,
+                                    const GateRef& gate) {
   if (!store_->remote()) return false;
   const Stay stay{life_};
-  waits_.try_in_background(requests_.new_record(ask), waiter);
+  waits_.try_in_background(new_record(ask, gate), waiter);
   return true;
 }
 
-bool StoredSpace::available(const detail::Ask& ask) {
+bool StoredSpace::available(const detail::Ask& ask, const GateRef& gate) {
   const Stay stay{life_};
-  return requests_.available(*requests_.new_record(ask));
+  return requests_.available(*new_record(ask, gate));
+}
+
+bool StoredSpace::usable() noexcept {
+  const Stay stay{life_};
+  return !life_.closed() && !session_->lost().stop_requested();
 }
 
 void StoredSpace::withdraw(detail::Waiter& waiter) noexcept {
@@ -91,6 +106,7 @@ bool StoredSpace::attach(Row row, Token number, std::optional<ConflictQuery::Fou
   const Stay stay{life_};
   life_.check_open();
   const auto record = std::make_shared<Record>();
+  record->space = this;
   record->row = std::move(row);
   record->number = number;
   record->adopted = true;
@@ -119,13 +135,13 @@ std::optional<bool> StoredSpace::attach(Token token, const Path& path, detail::W
   return attach(std::move(seen->row), token, std::nullopt, waiter);
 }
 
-detail::OwnerRef StoredSpace::owner(const Owner& owner) {
+detail::OwnerRef StoredSpace::new_owner(const Owner& owner) {
   auto state = std::make_shared<detail::OwnerState>();
   state->owner = owner;
   return state;
 }
 
-detail::OwnerRef StoredSpace::on_terms(const detail::OwnerRef& owner, const detail::Terms& terms) {
+detail::OwnerRef StoredSpace::new_terms(const detail::OwnerRef& owner, const detail::Terms& terms) {
   check_anchor(terms.anchor);
   if (terms.part != nullptr) check_part(*terms.part);
   auto state = std::make_shared<detail::OwnerState>();

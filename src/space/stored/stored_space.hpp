@@ -57,17 +57,36 @@ namespace tenure::stored {
 
 class StoredSpace final : public detail::Backend {
  public:
-  StoredSpace(std::shared_ptr<Store> store, const SessionOptions& options);
+  // `front`: lives at least as long as this.
+  StoredSpace(std::shared_ptr<Store> store, const SessionOptions& options,
+              std::shared_ptr<void> front = nullptr);
   StoredSpace(const StoredSpace&) = delete;
   StoredSpace& operator=(const StoredSpace&) = delete;
 
   detail::Grant request_free(const Claim& /*claim*/, const detail::OwnerRef& /*owner*/) override {
     return {};  // Every request is an apply: there is no quicker one.
   }
-  bool request(const detail::Ask& ask, detail::Waiter& waiter) override;
-  bool try_request(const detail::Ask& ask, detail::Grant& grant) override;
-  bool try_in_background(const detail::Ask& ask, detail::Waiter& waiter) override;
-  [[nodiscard]] bool available(const detail::Ask& ask) override;
+  bool request(const detail::Ask& ask, detail::Waiter& waiter) override {
+    return request(ask, waiter, nullptr);
+  }
+  bool try_request(const detail::Ask& ask, detail::Grant& grant) override {
+    return try_request(ask, grant, nullptr);
+  }
+  bool try_in_background(const detail::Ask& ask, detail::Waiter& waiter) override {
+    return try_in_background(ask, waiter, nullptr);
+  }
+  [[nodiscard]] bool available(const detail::Ask& ask) override { return available(ask, nullptr); }
+  // The same through a gate, for a space over several of these: they throw ShardsChanged as well.
+  bool request(const detail::Ask& ask, detail::Waiter& waiter, const GateRef& gate);
+  bool try_request(const detail::Ask& ask, detail::Grant& grant, const GateRef& gate);
+  bool try_in_background(const detail::Ask& ask, detail::Waiter& waiter, const GateRef& gate);
+  [[nodiscard]] bool available(const detail::Ask& ask, const GateRef& gate);
+  // The space that gave the grant, or that has the request of a waiter.
+  [[nodiscard]] static StoredSpace& of(const detail::Grant& grant) noexcept {
+    return *static_cast<Record*>(grant.ticket)->space;
+  }
+  // Whether requests can still be made: it is open, and its session is not lost.
+  [[nodiscard]] bool usable() noexcept;
   void withdraw(detail::Waiter& waiter) noexcept override;
   bool release(const detail::Grant& grant) override;
   void drop(const detail::Grant& grant) noexcept override;
@@ -93,9 +112,15 @@ class StoredSpace final : public detail::Backend {
   bool evict(Token token, bool at_once) override;
   std::size_t evict_below(const Path& path, bool at_once) override;
   bool ask_to_leave(Token token) override;
-  [[nodiscard]] detail::OwnerRef owner(const Owner& owner) override;
+  [[nodiscard]] detail::OwnerRef owner(const Owner& owner) override { return new_owner(owner); }
   [[nodiscard]] detail::OwnerRef on_terms(const detail::OwnerRef& owner,
-                                          const detail::Terms& terms) override;
+                                          const detail::Terms& terms) override {
+    return new_terms(owner, terms);
+  }
+  // The same of all stored spaces.
+  [[nodiscard]] static detail::OwnerRef new_owner(const Owner& owner);
+  [[nodiscard]] static detail::OwnerRef new_terms(const detail::OwnerRef& owner,
+                                                  const detail::Terms& terms);
   [[nodiscard]] int descriptor() const noexcept override {
     return life_.closed() ? -1 : session_->descriptor();
   }
@@ -123,11 +148,13 @@ class StoredSpace final : public detail::Backend {
 
  private:
   using Stay = Lifetime::Stay;
+  [[nodiscard]] RecordRef new_record(const detail::Ask& ask, const GateRef& gate);
 
   ~StoredSpace() override;
   void end() noexcept;
   void on_session_lost() noexcept;
 
+  const std::shared_ptr<void> front_;
   std::shared_ptr<Store> store_;      // Until the end,
   std::unique_ptr<Session> session_;  // and this.
   Hints hints_;
