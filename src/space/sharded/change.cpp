@@ -202,7 +202,7 @@ class Change {
       Store& store = *shards_.at(name).store;
       Txn read;
       read.reads.push_back(stored::rows_range());
-      stored::Rows rows = stored::read_rows(std::move(store.apply(read).reads.front()));
+      const stored::Rows rows = stored::read_rows(std::move(store.apply(read).reads.front()));
       const auto add = [&](Token number, const std::vector<Claim>& claims) {
         const auto moving = std::ranges::find_if(claims, [&](const Claim& claim) {
           // A ticket on `/`, by a program that does not know the shards, covers all roots.
@@ -261,6 +261,7 @@ class Change {
       const Revision used = newest(giver);
       for (const std::string& taker : takers) {
         if (taker == giver || newest(taker) >= used) continue;
+        // NOLINTNEXTLINE(performance-inefficient-string-concatenation): once.
         throw Error("the map was not changed: roots would move from shard '" + giver +
                     "' to shard '" + taker +
                     "', which issues smaller tokens, so fences would refuse the new holders. Move "

@@ -77,6 +77,7 @@ ShardedSpace::~ShardedSpace() = default;
 // Begins anywhere, so that not all processes ask, or wait for, the same shard.
 void ShardedSpace::read_first_map() {
   std::vector<Shard*> order;
+  order.reserve(shards_.size());
   for (const auto& [name, shard] : shards_) order.push_back(shard.get());
   std::ranges::rotate(
       order, order.begin() + static_cast<std::ptrdiff_t>(std::random_device{}() % order.size()));
@@ -147,7 +148,7 @@ Shard& ShardedSpace::find(const std::string& name) const {
 }
 
 Shard& ShardedSpace::route(const ShardMap& map, std::span<const Claim> claims) const {
-  if (claims.empty()) throw BadRequest(*find_fault(claims));
+  if (claims.empty()) throw BadRequest(find_fault(claims).value_or("no claims"));
   const std::string_view root = root_of(claims.front().path);
   const std::string& home = home_of(root, map.names);
   std::string others;
@@ -164,7 +165,7 @@ Shard& ShardedSpace::route(const ShardMap& map, std::span<const Claim> claims) c
 
 ShardedSpace::Home ShardedSpace::ready_home(std::span<const Claim> claims) {
   const std::shared_ptr<const ShardMap> now = map();
-  Home home = route(*now, claims).ready();
+  const Home home = route(*now, claims).ready();
   if (moving(*now, claims) != nullptr) return nullptr;  // Unless the change is over by now.
   return home != nullptr && home->map->map.version == now->version ? home : nullptr;
 }
@@ -393,6 +394,7 @@ void ShardedSpace::close() noexcept {
   }
 }
 
+// NOLINTNEXTLINE(bugprone-exception-escape): its caller has a reference.
 void ShardedSpace::abandon() noexcept {
   close();
   const auto end_all = [self = shared_from_this()] { self->end(); };
