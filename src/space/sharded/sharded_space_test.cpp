@@ -146,12 +146,13 @@ TEST_F(Sharded, AShardThatOpensSlowlyKeepsNobodyElseWaiting) {
 }
 
 TEST_F(Sharded, ClosingEndsRequestsForAShardThatIsNotOpenYet) {
-  std::latch may_open{1};
-  std::latch opening{1};
+  // The thread that opens the shard may outlive the test.
+  const auto may_open = std::make_shared<std::latch>(1);
+  const auto opening = std::make_shared<std::latch>(1);
   std::optional<Space> space = fleet_.open();
-  fleet_.on_open([&](const std::string& /*name*/) {
-    opening.count_down();
-    may_open.wait();
+  fleet_.on_open([may_open, opening](const std::string& /*name*/) {
+    opening->count_down();
+    may_open->wait();
   });
   std::atomic<int> closed = 0;
   space->async_lock(in_b).then([&](const std::exception_ptr& error, std::optional<Hold> /*hold*/) {
@@ -161,10 +162,10 @@ TEST_F(Sharded, ClosingEndsRequestsForAShardThatIsNotOpenYet) {
       ++closed;
     }
   });
-  opening.wait();
+  opening->wait();
   space.reset();
   kit::until([&] { return closed == 1; });
-  may_open.count_down();
+  may_open->count_down();
 }
 
 TEST_F(Sharded, HoldsWorkAsInOneStore) {
