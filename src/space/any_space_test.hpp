@@ -1,5 +1,6 @@
 // any_space_test.hpp: the tests of lock semantics run in every kind of space alike. Those that need
-// a server are run apart, by TENURE_TEST_SPACES=postgres or etcd: the server is started once.
+// a server are run apart, by TENURE_TEST_SPACES=postgres or etcd: the server is started once. So is
+// "sharded", a space over one shard, so that all claims of a request have the same home.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,6 +8,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <source_location>
 #include <string>
@@ -14,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "tenure/shards.hpp"
 #include "tenure/space.hpp"
 #include "tests/kit/etcd.hpp"
 #include "tests/kit/patience.hpp"
@@ -70,6 +74,7 @@ class AnySpace : public ::testing::TestWithParam<std::string_view> {
     if (kind == "sqlite")
       return "sqlite:" + (directory_ / (std::to_string(++files_) + ".db")).string();
     if (kind == "roots") return "memory:by-root";
+    if (kind == "sharded") return new_sharded_url();
     return kind + ":";
   }
   [[nodiscard]] Space open_new() { return open(new_url()); }
@@ -90,6 +95,14 @@ class AnySpace : public ::testing::TestWithParam<std::string_view> {
   }
 
  private:
+  [[nodiscard]] std::string new_sharded_url() {
+    const std::filesystem::path list = directory_ / (std::to_string(++files_) + ".shards");
+    std::ofstream{list} << "one sqlite:" << list.string() << ".db\n";
+    const std::string url = "sharded:" + list.string();
+    set_shards(url, {"one"});
+    return url;
+  }
+
   kit::TemporaryDirectory directory_;
   int files_ = 0;
   std::vector<std::unique_ptr<kit::Schema>> schemas_;
