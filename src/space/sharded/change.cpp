@@ -261,14 +261,17 @@ class Change {
       const Revision used = newest(giver);
       for (const std::string& taker : takers) {
         if (taker == giver || newest(taker) >= used) continue;
-        // NOLINTNEXTLINE(performance-inefficient-string-concatenation): once.
-        throw Error("the map was not changed: roots would move from shard '" + giver +
-                    "' to shard '" + taker +
-                    "', which issues smaller tokens, so fences would refuse the new holders. Move "
-                    "them to a store that is made now instead: a new database, schema, prefix or "
-                    "file, under a new name in the list of shards");
+        refuse_fall(giver, taker);
       }
     }
+  }
+
+  [[noreturn]] static void refuse_fall(const std::string& giver, const std::string& taker) {
+    throw Error("the map was not changed: roots would move from shard '" + giver + "' to shard '" +
+                taker +
+                "', which issues smaller tokens, so fences would refuse the new holders. Move them "
+                "to a store that is made now instead: a new database, schema, prefix or file, "
+                "under a new name in the list of shards");
   }
 
   [[noreturn]] void refuse_other_change() const {

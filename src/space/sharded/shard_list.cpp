@@ -42,7 +42,7 @@ ShardAddress parse_line(std::string_view line) {
 }
 
 std::string read_file(const std::string& path) {
-  std::ifstream file{path, std::ios::binary};
+  const std::ifstream file{path, std::ios::binary};
   std::ostringstream text;
   if (file) text << file.rdbuf();
   if (!file || !text) {

@@ -56,7 +56,7 @@ StoredMap from_json(const Json& json) {
   if (out.map.version == 0) throw Error("its version is 0");
   if (out.map.names.empty()) throw Error("it lists no shards");
   for (const auto* const names : {&out.map.names, &out.map.next}) {
-    if (std::string fault = names_fault(*names); !fault.empty()) throw Error(fault);
+    if (const std::string fault = names_fault(*names); !fault.empty()) throw Error(fault);
   }
   return out;
 }

@@ -33,9 +33,11 @@ std::string root_at(const std::string& name) {
 class ShardedServers : public ::testing::Test {
  protected:
   ShardedServers() {
-    std::ofstream{directory_ / "shards"} << "etcd " << etcd_.url("locks") << "?timeout=1s\n"
-                                         << "pg " << postgres_.url_of("locks") << "\n"
-                                         << "pg2 " << postgres_.url_of("later") << "\n";
+    list("etcd", etcd_.url("locks") + "?timeout=1s");
+    list("pg", postgres_.url_of("locks"));
+  }
+  void list(const std::string& name, const std::string& store) {
+    std::ofstream{directory_ / "shards", std::ios::app} << name << " " << store << "\n";
   }
   [[nodiscard]] std::string url() const { return "sharded:" + (directory_ / "shards").string(); }
 
@@ -83,6 +85,10 @@ TEST_F(ShardedServers, AServerThatIsStoppedAffectsItsOwnRootsOnly) {
 // A root moves between servers; a process that has the old map follows it, however it asks.
 TEST_F(ShardedServers, AChangeOfTheMapIsFollowedByProcessesThatRun) {
   set_shards(url(), {"pg"});
+  // A number begins with the second in which its store was made, or up to two later ones.
+  const auto made = std::chrono::system_clock::now();
+  kit::until([&] { return std::chrono::system_clock::now() > made + 4s; });
+  list("pg2", postgres_.url_of("later"));
   const Space old = open(url());
   const std::string root = [&] {
     for (int i = 0;; ++i) {
@@ -91,9 +97,6 @@ TEST_F(ShardedServers, AChangeOfTheMapIsFollowedByProcessesThatRun) {
     }
   }();
   const Token before = old.lock(root).token();
-  // A number begins with the second in which its store was made, or up to two later ones.
-  const auto made = std::chrono::system_clock::now();
-  kit::until([&] { return std::chrono::system_clock::now() > made + 4s; });
   set_shards(url(), {"pg", "pg2"}, {.wait = 1min});
   const Space fresh = open(url());
   {
