@@ -88,8 +88,8 @@ TEST_P(AnyWeights, ALargeRequestThatGivesUpLetsSmallOnesIn) {
 TEST_P(AnyWeights, OneReleaseLetsSeveralIn) {
   const Space space = open_new();
   Hold all = space.lock(ram.permits(4).take(4));
-  std::vector<std::jthread> waiters;
   std::atomic<int> in = 0;
+  std::vector<std::jthread> waiters;
   for (std::size_t i = 0; i < 3; ++i) {
     waiters.emplace_back([&, i] {
       const Hold hold = space.lock(i == 1 ? ram.permits(4).take(2) : ram.permits(4));
