@@ -200,7 +200,14 @@ void try_with(const Trouble& trouble, int writers_at_once = 4) {
       trouble();
     }
   }
-  const auto store = open_postgres(schema.url(), true);
+  std::shared_ptr<Store> store;
+  kit::until([&] {
+    try {
+      store = open_postgres(schema.url(), true);
+    } catch (const Error&) {  // The server still recovers.
+    }
+    return store != nullptr;
+  });
   expect_whole(*store, history);
   const Revision next = store->apply(txn({}, {Write::put("next", "")})).revision;
   EXPECT_GT(next.value, history.told.rbegin()->first);
