@@ -180,8 +180,8 @@ TEST_P(AnyWeights, ADowngradeGivesAPartBack) {
 TEST_P(AnyWeights, ADowngradeFromExclusiveTakesAsMuchAsItSays) {
   const Space space = open_new();
   Hold hold = space.lock(ram);
-  std::vector<std::jthread> waiters;
   std::atomic<int> in = 0;
+  std::vector<std::jthread> waiters;
   for (std::size_t i = 0; i < 2; ++i) {
     waiters.emplace_back([&] {
       const Hold one = space.lock(ram.permits(4).take(2));
