@@ -9,8 +9,8 @@ TORTURE_SECONDS ?= 30
 TORTURE_FAULTS ?= 100
 BENCH ?=
 MUTATION ?=
-# ON: compile the tests of the dev tree by the dozen. From nothing that takes half the time; after a
-# change of one test it takes longer. The other trees have it always.
+# ON: compile the dev tree in pieces, as cmake/Tree.cmake explains: faster from nothing, slower
+# after a change of one file.
 PIECES ?= OFF
 
 .DEFAULT_GOAL := help
@@ -20,7 +20,7 @@ PIECES ?= OFF
 # $(call configure,TREE[,OPTIONS]). Configuring again takes half a second and picks up new files;
 # only its errors are shown.
 configure = cmake --preset $(1) $(2) >/dev/null
-pieces = $(if $(filter dev,$(1)),-DTENURE_TEST_PIECES=$(PIECES))
+pieces = $(if $(filter dev,$(1)),-DTENURE_PIECES=$(PIECES))
 # $(call tree,TREE[,TARGETS]): configure a tree with everything in it and build it, or some targets.
 # One job per core: clang takes up to a gigabyte for a test.
 tree = $(call configure,$(1),-DTENURE_TESTS=ON $(call pieces,$(1))) && \
@@ -35,7 +35,8 @@ bootstrap: ## Install what is missing (Debian 12); does nothing when all is ther
 
 run: ## Build the program, build/bin/tenure, and show the demonstration
 	@tools/bootstrap.sh program
-	@$(call configure,dev) && cmake --build --preset dev -j "$$(nproc)" --target tenure
+	@$(call configure,dev,$(if $(wildcard build/dev/CMakeCache.txt),,-DTENURE_PIECES=ON)) && \
+	    cmake --build --preset dev -j "$$(nproc)" --target tenure
 	build/bin/tenure demo
 
 build: bootstrap ## Build the dev tree: program, etcd module, tests, benchmarks, examples

@@ -8,7 +8,6 @@
 #include "bench/questions.hpp"
 #include "tenure/claim.hpp"
 #include "tenure/hold.hpp"
-#include "tenure/request.hpp"
 #include "tenure/space.hpp"
 
 namespace tenure::bench {

@@ -24,7 +24,7 @@ endfunction()
 # a room that includes large HEADERS almost everywhere, its own.
 function(tenure_product_code target)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src")
-  if(TENURE_UNITY)
+  if(TENURE_PIECES)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 24)
     # A local name may be that of a constant in another file. The dev tree has this warning.
     target_compile_options(${target} PRIVATE -Wno-shadow)
@@ -35,7 +35,7 @@ function(tenure_product_code target)
   endif()
 endfunction()
 
-if(TENURE_TREE STREQUAL dev)
+if(TENURE_TREE STREQUAL dev AND NOT TENURE_PIECES)
   add_library(tenure_pch OBJECT "${PROJECT_SOURCE_DIR}/cmake/pch.cpp")
   target_precompile_headers(tenure_pch PRIVATE "${PROJECT_SOURCE_DIR}/cmake/pch.hpp")
 endif()

@@ -69,10 +69,10 @@ if(TENURE_TREE STREQUAL asan)
   add_compile_options(-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined)
   add_link_options(-fsanitize=address,undefined)
 elseif(TENURE_TREE STREQUAL tsan)
-  # At -O0 a test exports the members of std::string, and gRPC, which is not sanitized, calls these.
-  set(TENURE_TEST_FLAGS -O1 -gline-tables-only)
   add_compile_options(-fsanitize=thread)
-  add_link_options(-fsanitize=thread)
+  set(script "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/tsan.map")
+  add_link_options(-fsanitize=thread
+    "$<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:${script}>")
 elseif(TENURE_TREE STREQUAL gcc)
   # No debug information: this tree is for warnings and test results only. At -O0, g++ makes no
   # tail calls, and chains of coroutines overflow the stack.
@@ -88,14 +88,16 @@ elseif(TENURE_TREE STREQUAL coverage)
   add_link_options(${coverage_flags})
 endif()
 
-# The dev tree compiles file by file, with a precompiled header: a change of one file is built fast.
-# The checking trees are built from nothing most of the time: there the files of a room are compiled
-# in a few pieces, so no two files of a room may define the same name.
+# In pieces, the files of a room are compiled a few dozen at a time, and tests by the dozen: from
+# nothing that takes less than half the time, but after a change of one file it takes longer. So no
+# two files of a room may define the same name. The checking trees are built from nothing most of
+# the time; so is the dev tree in CI and by the first `make run`.
 if(TENURE_TREE MATCHES "^(asan|tsan|gcc|coverage)$")
-  set(TENURE_UNITY ON)
+  set(tenure_pieces ON)
+else()
+  set(tenure_pieces OFF)
 endif()
-# So are tests, by the dozen: unit_test takes 40% of the time. CI has that in the dev tree too.
-option(TENURE_TEST_PIECES "Compile tests by the dozen (tools/test_piece.py)" ${TENURE_UNITY})
+option(TENURE_PIECES "Compile the files of a room, and tests, by the dozen" ${tenure_pieces})
 
 # The program of the dev tree is the one people run, so it has the short path.
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")

@@ -48,4 +48,11 @@ int main() {
   holds[3].release();
   waiting[2].join();
   example::print("Two are free:", space);
+
+  // The vendor allows five now. Every ticket counts under the new limit, and so must new calls.
+  waiting.emplace_back([&] { holds[1] = space.as("late").lock(vendor.permits(3)); });
+  example::until_waiting(space, 1);
+  space.set_limit(vendor.permits(5));
+  waiting[3].join();
+  example::print("Five permits:", space);
 }

@@ -1,5 +1,5 @@
-// Any script of requests, releases, cancellations, evictions and downgrades: the local space does
-// what the rule says (space/rule_replay.hpp).
+// Any script of requests, releases, cancellations, evictions, downgrades, changes of limits and
+// holds that are asked for again: the local space does what the rule says (space/rule_replay.hpp).
 #include <cstddef>
 #include <cstdint>
 

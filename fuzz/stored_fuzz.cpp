@@ -66,7 +66,7 @@ std::string key_of(Input& in) {
 }
 
 std::string value_of(Input& in) {
-  constexpr std::array<std::string_view, 7> beginnings = {
+  constexpr std::array<std::string_view, 8> beginnings = {
       R"({"session":"0000000000000001","request":1,"since":1,"claims":)",
       R"({"session":"x","request":1,"since":1,"claims":[["a"],["a/b","shared"]])",
       R"({"session":"x","first":["a"])",
@@ -74,6 +74,7 @@ std::string value_of(Input& in) {
       R"({"format":2,"anchor":["key","k"],"by":"x","request":1,"since":1,"claims":[["a"]],"id":)",
       R"({"format":2,"anchor":["key","k"],"first":["a"])",
       R"({"session":"x","request":1,"since":1,"claims":[["a"]],"format":)",
+      R"({"format":4,"session":"x","request":1,"since":1,"claims":[["other","g",2]],"kept":)",
   };
   const std::size_t kind = in.number() % (beginnings.size() + 1);
   if (kind == beginnings.size()) return in.text();

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Asking for a lock, evicting below a path, and locking a file beside flock(1).
+"""Asking for a lock, evicting below a path, changing a limit, and locking a file beside flock(1).
 
     ask_test.py CASE PROGRAM
 """
@@ -75,6 +75,32 @@ def evict_below(space):
     assert status == 2 and "no TOKEN given, and no --below PATH" in error, error
     status, _, error = space.do("evict", "1", "--below", "a")
     assert status == 2 and "use either TOKEN or --below" in error, error
+
+
+def change_a_limit(space):
+    first = space.hold("api", "--permits", "1")
+    waiter = space.start("run", "api", "--permits", "1", "--quiet", "--", "echo", "in")
+    space.waiting(1)
+    assert space.do("limit", "api", "2") == (0, "the limit of 'api' is 2 for 2 tickets\n", "")
+    assert finish(waiter) == (0, "in\n", "")
+    status, _, error = space.do("run", "api", "--permits", "1", "--", "true")
+    assert status == 1 and "or change it with set_limit() or 'tenure limit'" in error, error
+    status, out, error = space.do("limit", "api", "3", "--json")
+    assert (status, json.loads(out), error) == (0, {"limit": 3, "tickets": 1}, "")
+    second = space.hold("api", "--permits", "3", "--take", "2")
+    status, _, error = space.do("limit", "api", "1")
+    assert status == 1 and "cannot lower the limit of 'api' to 1: ticket " in error, error
+    assert space.do("limit", "api", "2") == (0, "the limit of 'api' is 2 for 2 tickets\n", "")
+    assert [ticket["state"] for ticket in space.tickets("api")] == ["holds", "holds"]
+    assert space.do("run", "api", "--permits", "2", "--try", "--quiet", "--", "true")[0] == 75
+    for holder in (first, second):
+        holder.stdin.close()
+        holder.wait()
+    status, _, error = space.do("limit", "api", "0")
+    assert status == 2 and "N takes a number from 1 to 1000000000, not '0'" in error, error
+    for options in ((), ("--group", "pool")):
+        assert space.do("limit", "api", "2", *options) == (
+            0, "nobody holds 'api' with a limit, or waits for it: the next request decides\n", "")
 
 
 def _flock(file, *words):

@@ -138,6 +138,17 @@ void define_operations(Definitions& in) {
       ->required();
   json(ask, in);
   space(ask, in);
+  CLI::App* const limit =
+      command(in, "limit", "Change how many may hold a path at a time, while some hold it");
+  limit->add_option("PATH", in.raw.path, "The path that commands lock with --permits")
+      ->check(refuse_nothing)
+      ->required();
+  limit->add_option("N", in.raw.limit, "The new limit; commands must use --permits N from now on")
+      ->required();
+  value(limit, "--group", in.raw.group, "GROUP",
+        "Of this group, which programs give a limit, instead of those with --permits");
+  json(limit, in);
+  space(limit, in);
   CLI::App* const doctor = command(in, "doctor", "Check a space, and say how to fix what is wrong");
   doctor->add_flag("--new-epoch", in.raw.new_epoch,
                    "After restoring a backup: make sure that no token is issued twice");

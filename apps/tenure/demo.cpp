@@ -1,12 +1,11 @@
 #include "demo.hpp"
+#include "base/detached.hpp"
 
 #include <fmt/core.h>
 
 #include <cerrno>
 #include <chrono>
-#include <coroutine>
 #include <cstddef>
-#include <exception>
 #include <string>
 #include <string_view>
 
@@ -96,24 +95,13 @@ void an_eviction(const Terminal& terminal) {
   scenario.leaves(1);
 }
 
-// Starts at once and frees itself when it ends.
-struct DetachedTask {
-  struct promise_type {  // NOLINT(readability-identifier-naming): the language's name.
-    static DetachedTask get_return_object() noexcept { return {}; }
-    static std::suspend_never initial_suspend() noexcept { return {}; }
-    static std::suspend_never final_suspend() noexcept { return {}; }
-    static void return_void() noexcept {}
-    static void unhandled_exception() noexcept { std::terminate(); }
-  };
-};
-
 struct Line {
   std::size_t through = 0;
   bool in_order = true;
 };
 
 // NOLINTNEXTLINE(readability-static-accessed-through-instance): what the compiler makes of it.
-DetachedTask pass(Locker locker, std::size_t number, Line* line) {
+base::Detached pass(Locker locker, std::size_t number, Line* line) {
   const Hold hold = co_await locker.async_lock(book(3));
   line->in_order = line->in_order && line->through == number;
   ++line->through;

@@ -1,8 +1,10 @@
-// `tenure evict` and `tenure ask`: taking a lock away, and asking for it.
+// `tenure evict`, `tenure ask` and `tenure limit`: taking a lock away, asking for it, and changing
+// how many may hold it.
 #include <fmt/core.h>
 
 #include <cstddef>
 #include <cstdio>
+#include <string>
 #include <string_view>
 
 #include "exit_status.hpp"
@@ -50,6 +52,23 @@ int evict(const EvictOptions& options) {
 int ask(const AskOptions& options) {
   const OpenSpace in = open_existing_space(choose_space(options.space));
   return report(options.token, in.space.ask_to_leave(options.token), options.json, "asked");
+}
+
+// Nobody there is no failure: the next command decides, and should use the same number.
+int limit(const LimitOptions& options) {
+  const OpenSpace in = open_existing_space(choose_space(options.space));
+  const Claim& limit = options.limit;
+  const std::size_t count = in.space.set_limit(limit);
+  const std::string path = printable(limit.path.text());
+  if (options.json) {
+    fmt::print("{{\n  \"limit\": {},\n  \"tickets\": {}\n}}\n", limit.mode.limit(), count);
+  } else if (count == 0) {
+    fmt::print("nobody holds '{}' with a limit, or waits for it: the next request decides\n", path);
+  } else {
+    fmt::print("the limit of '{}' is {} for {} {}\n", path, limit.mode.limit(), count,
+               count == 1 ? "ticket" : "tickets");
+  }
+  return exit_ok;
 }
 
 }  // namespace tenure::cli

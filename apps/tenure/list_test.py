@@ -321,7 +321,7 @@ def anchored_tickets(space):
 def newer_tickets(space):
     """A ticket of a later version is left alone, and named."""
     assert space.do("run", "b", "--", "true")[0] == 0
-    row = {"format": 4, "session": "0" * 16, "request": 1, "claims": [["a"]], "since": 1}
+    row = {"format": 99, "session": "0" * 16, "request": 1, "claims": [["a"]], "since": 1}
     key = b"\x01\x01\x01a\x00" + (7).to_bytes(8, "big")
     with contextlib.closing(sqlite3.connect(space.file("space.db"))) as database, database:
         database.execute("INSERT INTO entry VALUES (?, ?, 7, 7)", (key, json.dumps(row).encode()))

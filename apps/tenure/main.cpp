@@ -40,6 +40,7 @@ struct Perform {
   int operator()(const GitOptions& options) const { return git(options); }
   int operator()(const EvictOptions& options) const { return evict(options); }
   int operator()(const AskOptions& options) const { return ask(options); }
+  int operator()(const LimitOptions& options) const { return limit(options); }
   int operator()(const ShardsOptions& options) const { return shards(options); }
   int operator()(const BenchOptions& options) const { return bench(options); }
   int operator()(const PipelineCommand& options) const { return pipeline(options); }

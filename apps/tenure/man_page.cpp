@@ -106,6 +106,7 @@ constexpr std::array fields{
           "evict: the token, and whether there was such a ticket; with --below, "
           "how many there were."},
     Entry{"token, asked", "ask: the token, and whether there was such a ticket."},
+    Entry{"limit, tickets", "limit: the new limit, and how many tickets count under it."},
     Entry{"space, facts, sessions, problems, notes", "doctor: the report."},
     Entry{"operations, per_second, lock_ns, hand_off_ns",
           "bench: the results, beside the options that were used. Each of the two times has count, "

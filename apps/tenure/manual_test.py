@@ -9,8 +9,8 @@ import subprocess
 
 from harness import LIMIT, main
 
-COMMANDS = ["run", "git", "ls", "tree", "show", "watch", "evict", "ask", "doctor", "shards",
-            "bench", "pipeline", "flow", "demo", "completions", "man"]
+COMMANDS = ["run", "git", "ls", "tree", "show", "watch", "evict", "ask", "limit", "doctor",
+            "shards", "bench", "pipeline", "flow", "demo", "completions", "man"]
 
 
 def options(space, *command):
@@ -36,7 +36,8 @@ def help(space):
     assert set(run) == {"-h", "--help", "--shared", "--group", "--permits", "--take", "--try",
                         "--timeout", "--max-hold", "-E", "--label", "--flock", "--on-ask",
                         "--quiet", "--space"}, run
-    for command in ("ls", "tree", "show", "watch", "evict", "ask", "doctor", "shards", "bench"):
+    for command in ("ls", "tree", "show", "watch", "evict", "ask", "limit", "doctor", "shards",
+                    "bench"):
         assert {"--json", "--space"} <= set(options(space, command)), command
 
 

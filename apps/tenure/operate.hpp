@@ -1,4 +1,4 @@
-// operate.hpp: `tenure evict`, `ask`, `doctor` and `shards`: commands for operators.
+// operate.hpp: `tenure evict`, `ask`, `limit`, `doctor` and `shards`: commands for operators.
 #pragma once
 
 #include "options.hpp"
@@ -9,6 +9,7 @@ namespace tenure::cli {
 // Return the exit status.
 int evict(const EvictOptions& options);
 int ask(const AskOptions& options);
+int limit(const LimitOptions& options);
 int shards(const ShardsOptions& options);
 int doctor(const DoctorOptions& options, const Terminal& terminal);
 

@@ -71,6 +71,12 @@ struct AskOptions {
   bool json = false;
 };
 
+struct LimitOptions {
+  std::string space;
+  Claim limit;
+  bool json = false;
+};
+
 struct DoctorOptions {
   std::string space;
   bool new_epoch = false;
@@ -173,9 +179,10 @@ struct PrintOptions {
   std::string text;
 };
 
-using Command = std::variant<PrintOptions, RunOptions, GitOptions, LsOptions, TreeOptions,
-                             ShowOptions, WatchOptions, EvictOptions, AskOptions, DoctorOptions,
-                             ShardsOptions, BenchOptions, PipelineCommand, FlowCommand, DemoOptions,
-                             ContenderOptions, DemoWorkerOptions, CompletionsOptions, ManOptions>;
+using Command =
+    std::variant<PrintOptions, RunOptions, GitOptions, LsOptions, TreeOptions, ShowOptions,
+                 WatchOptions, EvictOptions, AskOptions, LimitOptions, DoctorOptions, ShardsOptions,
+                 BenchOptions, PipelineCommand, FlowCommand, DemoOptions, ContenderOptions,
+                 DemoWorkerOptions, CompletionsOptions, ManOptions>;
 
 }  // namespace tenure::cli

@@ -61,6 +61,8 @@ std::chrono::nanoseconds duration_of(std::string_view option, std::string_view t
   return *time;
 }
 
+constexpr std::uint32_t most_permits = 1'000'000'000;
+
 Mode mode_of(const Raw& raw) {
   const auto given = [](const std::string& text) { return text.empty() ? 0 : 1; };
   if ((raw.shared ? 1 : 0) + given(raw.group) + given(raw.permits) > 1) {
@@ -71,8 +73,7 @@ Mode mode_of(const Raw& raw) {
   }
   if (raw.shared) return Mode::shared();
   if (!raw.permits.empty()) {
-    constexpr std::uint32_t most = 1'000'000'000;
-    const auto limit = number_of<std::uint32_t>("--permits", raw.permits, 1, most);
+    const auto limit = number_of<std::uint32_t>("--permits", raw.permits, 1, most_permits);
     const auto weight =
         raw.take.empty() ? 1U : number_of<std::uint32_t>("--take", raw.take, 1, limit);
     return Mode::permits(limit).take(weight);
@@ -167,6 +168,14 @@ EvictOptions evict_options(const Raw& raw) {
     out.below = path_of(raw.below);
   }
   return out;
+}
+
+LimitOptions limit_options(const Raw& raw) {
+  const auto limit = number_of<std::uint32_t>("N", raw.limit, 1, most_permits);
+  const std::string_view group = raw.group.empty() ? std::string_view{"permits"} : raw.group;
+  return {.space = raw.space,
+          .limit = {path_of(raw.path), Mode::group(group, limit)},
+          .json = raw.json};
 }
 
 ShardsOptions shards_options(const Raw& raw) {
@@ -437,6 +446,7 @@ Command options_of(const std::string& subcommand, const Raw& raw,
   if (subcommand == "ask") {
     return AskOptions{.space = raw.space, .token = token_of(raw), .json = raw.json};
   }
+  if (subcommand == "limit") return limit_options(raw);
   if (subcommand == "doctor") {
     return DoctorOptions{.space = raw.space, .new_epoch = raw.new_epoch, .json = raw.json};
   }

@@ -234,7 +234,8 @@ def etcd_large_tokens(space):
     """Numbers follow the time: from 2038 on they are above 2^63."""
     with running(Etcd(space.file("server"))) as server:
         doctor(space, server.url())
-        server.put(b"locks\0h", (2**63).to_bytes(8, "big") + bytes(8) + b"\2")
+        # The head of the path /, which all later numbers are above.
+        server.put(b"locks\0h\0\0", (2**63).to_bytes(8, "big") + bytes(8) + b"\3")
         space.environment["TENURE_SPACE"] = server.url()
         space.file("space.db").touch()  # tickets() looks for it.
         holder = space.hold("book")
@@ -266,7 +267,12 @@ def silent_server(space):
 def etcd_full(space):
     """Out of room, it takes no writes until somebody makes some."""
     with running(Etcd(space.file("server"), "--quota-backend-bytes=1")) as server:
-        expect_error(space, server.url(), "its database is full", "compact", "alarm disarm")
+        remedy = ("its database is full", "compact", "alarm disarm")
+        expect_error(space, server.url(), *remedy, commands=COMMANDS[1:])
+        # It can still be read: doctor says what it knows, and what is wrong.
+        status, out, error = space.do("doctor", environment={"TENURE_SPACE": server.url()})
+        assert (status, error) == (1, ""), (status, out, error)
+        assert all(part in out for part in ("problem: ", *remedy)), out
 
 
 if __name__ == "__main__":

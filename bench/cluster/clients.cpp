@@ -1,10 +1,12 @@
-// Many processes at once, each on its own key, and all on one key. Compared with as many that write
+// Many processes at once, each on its own key, and all on one key. Keys of different processes are
+// different roots: within a root a space may order everything. Compared with as many that write
 // and remove the minimum, and as many that use the locks of the server or its command.
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +30,12 @@ struct Rivals {
   std::string locks;  // Empty: there are none.
   std::function<std::unique_ptr<stored::Lock>(std::size_t key)> make_lock;
   bool sets_bar = false;  // The bar is 0.9 of what these locks keep, if that is lower.
+  // Initializers, so that designated ones may leave members out.
+  // NOLINTBEGIN(readability-redundant-member-init)
+  std::string writes{};  // Other bare writes. Empty: none.
+  std::function<Step(std::size_t client)> make_writes{};
+  std::optional<Bar> handoff_bar{};  // Of one key, few processes, beside `locks`.
+  // NOLINTEND(readability-redundant-member-init)
 };
 
 Step make_ours(Space space, const Claim& claim) {
@@ -43,11 +51,20 @@ Step make_pair_of(std::shared_ptr<stored::Lock> lock) {
   };
 }
 
-void ask_for(Report& report, std::size_t clients, const Opener& open, const Rivals& rivals) {
+// On own keys beside bare writes, and on one key beside the server's own locks.
+struct Bars {
+  std::optional<Bar> own_keys;
+  std::optional<Bar> one_key;
+  std::optional<Bar> own_keys_beside_writes = std::nullopt;
+};
+
+Claim own_key(std::size_t client) { return Path::of("own" + std::to_string(client)).exclusive(); }
+
+void ask_for(Report& report, std::size_t clients, const Opener& open, const Rivals& rivals,
+             const Bars& bars = {}) {
   std::vector<Contestant> contestants = {
       {.name = "own keys",
-       .make =
-           [&](std::size_t client) { return make_ours(open("own"), book(client).exclusive()); }},
+       .make = [&](std::size_t client) { return make_ours(open("own"), own_key(client)); }},
       {.name = "one key",
        .make = [&](std::size_t) { return make_ours(open("one"), book.exclusive()); }},
       {.name = rivals.bare, .make = rivals.make_bare}};
@@ -59,6 +76,10 @@ void ask_for(Report& report, std::size_t clients, const Opener& open, const Riva
     contestants.push_back({.name = rivals.locks,
                            .make = [&](std::size_t) { return make_pair_of(rivals.make_lock(0)); }});
   }
+  const std::size_t writes = contestants.size();
+  if (!rivals.writes.empty()) {
+    contestants.push_back({.name = rivals.writes, .make = rivals.make_writes});
+  }
   const std::size_t count = contestants.size();
   Crew crew{clients, std::move(contestants),
             std::chrono::milliseconds{report.effort().of(500, 50)}};
@@ -68,16 +89,20 @@ void ask_for(Report& report, std::size_t clients, const Opener& open, const Riva
   }
   race.run(6);
 
-  const auto rate = [&race](Who who) { return stored::a_second(race[who]); };
+  const auto rate = [&race](std::size_t who) { return stored::a_second(race[who]); };
   const std::string many = std::to_string(clients) + " clients, ";
-  const auto compare = [&](const char* what, Who ours, const std::string& name, Who rival) {
-    report.compare(many + what, {"", rate(ours), "/s"}, {name, rate(rival), "/s"});
+  const auto compare = [&](const char* what, Who ours, const std::string& name, std::size_t rival,
+                           std::optional<Bar> bar = {}) {
+    report.compare(many + what, {"", rate(ours), "/s"}, {name, rate(rival), "/s"}, bar);
   };
-  compare("own keys", own_keys, rivals.bare, bare);
+  compare("own keys", own_keys, rivals.bare, bare, bars.own_keys);
+  if (!rivals.writes.empty()) {
+    compare("own keys", own_keys, rivals.writes, writes, bars.own_keys_beside_writes);
+  }
   compare("one key", one_key, rivals.bare, bare);
   if (!with_locks) return;
   compare("own keys", own_keys, rivals.locks, locks_of_own);
-  compare("one key", one_key, rivals.locks, one_lock);
+  compare("one key", one_key, rivals.locks, one_lock, bars.one_key);
 }
 
 // Hand-offs of one key among few processes and among many: the queue is longer, but a release wakes
@@ -116,16 +141,22 @@ void ask_few_and_many(Report& report, const Opener& open, const Rivals& rivals, 
     if (rivals.sets_bar) bar = std::min(bar, 0.9 * median(1) / median(0));
   }
   report.compare(many, {"", rate(1, 0), "/s"}, {few, rate(0, 0), "/s"}, at_least(bar));
+  if (rivals.handoff_bar) {
+    report.compare("one key, " + few, {"", rate(0, 0), "/s"}, {rivals.locks, rate(0, 1), "/s"},
+                   rivals.handoff_bar);
+    report.compare(many, {"", rate(1, 0), "/s"}, {rivals.locks, rate(1, 1), "/s"});
+  }
 }
 
 }  // namespace
 
 void ask_etcd_clients(Report& report) {
-  for (const std::size_t clients : {report.effort().of(8, 2), report.effort().of(64, 4)}) {
+  const std::array sizes{report.effort().of(8, 2), report.effort().of(64, 4)};
+  for (const std::size_t clients : sizes) {
     const auto server = start_etcd(report);
     if (server == nullptr) return;
     const Rivals rivals{
-        .bare = "bare puts + deletes",
+        .bare = "bare transactions",
         .make_bare = [&](std::size_t client) -> Step {
           auto connection =
               std::make_shared<etcd::Client>(etcd::parse_address(server->url("bare")));
@@ -137,17 +168,31 @@ void ask_etcd_clients(Report& report) {
         .make_lock =
             [&](std::size_t key) {
               return make_etcdctl_lock(server->endpoint(), "bench" + std::to_string(key));
+            },
+        .writes = "bare puts + deletes",
+        .make_writes =
+            [&](std::size_t client) {
+              return make_bare_writes(server->endpoint(), "writes/" + std::to_string(client));
             }};
-    ask_for(report, clients, etcd_opener(*server), rivals);
+    Bars bars;
+    if (clients == sizes[0]) {
+      bars.own_keys_beside_writes = at_least(0.7);
+    } else {
+      bars.own_keys = at_least(0.85);
+    }
+    ask_for(report, clients, etcd_opener(*server), rivals, bars);
   }
   const auto server = start_etcd(report);
   if (server == nullptr) return;
   const Rivals locks{.bare = {},
                      .make_bare = {},
-                     .locks = has_etcdctl() ? "etcdctl lock" : "",
-                     .make_lock = [&](std::size_t key) {
-                       return make_etcdctl_lock(server->endpoint(), "queue" + std::to_string(key));
-                     }};
+                     .locks = "the algorithm of etcdctl lock",
+                     .make_lock =
+                         [&](std::size_t key) {
+                           return make_etcd_mutex(server->endpoint(),
+                                                  "queue" + std::to_string(key));
+                         },
+                     .handoff_bar = at_least(1.3)};
   ask_few_and_many(report, etcd_opener(*server), locks, 0.8);
 }
 
@@ -164,9 +209,10 @@ void ask_postgres_clients(Report& report) {
       .make_lock =
           [&](std::size_t key) { return make_advisory_lock(*server, static_cast<int>(key)); },
       .sets_bar = true};
-  for (const std::size_t clients : {report.effort().of(8, 2), report.effort().of(64, 4)}) {
-    ask_for(report, clients, postgres_opener(*server), rivals);
-  }
+  ask_for(report, report.effort().of(8, 2), postgres_opener(*server), rivals,
+          {.own_keys = at_least(0.65), .one_key = at_least(0.33)});
+  ask_for(report, report.effort().of(64, 4), postgres_opener(*server), rivals,
+          {.own_keys = at_least(0.6), .one_key = {}});
   ask_few_and_many(report, postgres_opener(*server), rivals, 0.6);
 }
 

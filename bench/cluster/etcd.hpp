@@ -1,6 +1,7 @@
 // etcd.hpp: an etcd server for a question; the minimal cost of a lock on it; locks of etcdctl.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -30,6 +31,16 @@ class BarePair {
   etcd::Client& client_;
   std::string key_;
 };
+
+// One put and one delete as calls of their own: what etcd does at best, without Tenure's client.
+[[nodiscard]] std::function<void()> make_bare_writes(const std::string& endpoint,
+                                                     const std::string& key);
+// The algorithm of `etcdctl lock` (concurrency.Mutex of its client): a key with a lease under a
+// prefix, a watch of the key before it. Over one connection and one stream for all watches, which
+// begin at the next revision: those of etcdctl begin at the present one, and etcd serves them at
+// its next tick of 100 ms.
+[[nodiscard]] std::unique_ptr<stored::Lock> make_etcd_mutex(const std::string& endpoint,
+                                                            const std::string& prefix);
 
 [[nodiscard]] bool has_etcdctl();
 // With etcdctl. Before a compaction etcd's index keeps every removed key, and reads skip them.

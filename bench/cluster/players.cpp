@@ -55,7 +55,7 @@ stored::Words Players::play(stored::Lock& lock, std::chrono::microseconds dwell,
     if (side == 1 && turn == 1) board.grants.wait_at_least(1);
     board.asking[side].set(turn);
     lock.acquire();
-    const double granted = stored::now();
+    const double granted = lock.acquired_at();
     if (!first) times.push_back(granted - board.released.load());
     if (!first && times.back() < 0) throw std::runtime_error("granted before it was released");
     const std::uint32_t mine = board.grants.raise();
@@ -63,8 +63,7 @@ stored::Words Players::play(stored::Lock& lock, std::chrono::microseconds dwell,
       board.asking[1 - side].wait_at_least(turn + side);
       std::this_thread::sleep_for(dwell);
     }
-    board.released.store(stored::now());
-    lock.release();
+    lock.release(board.released);
     if (!last) board.grants.wait_at_least(mine + 1);
   }
   return times;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -28,14 +29,19 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Between a step and the thread that plays. Steps capture nothing.
+// Between a step and the thread that plays. Steps capture nothing. The step takes the times: the
+// thread that plays is woken later.
 // NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables)
 std::binary_semaphore granted{0};
 std::binary_semaphore may_release{0};
+double granted_at = 0;
+std::atomic<double>* released_at = nullptr;
 // NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 int use() {
+  granted_at = stored::now();
   granted.release();
   may_release.acquire();
+  released_at->store(stored::now());
   return ::getpid();
 }
 int where() { return ::getpid(); }
@@ -114,9 +120,15 @@ class FlowLock final : public stored::Lock {
     if (!granted.try_acquire_for(1min))
       throw std::runtime_error("no grant, or not in this process");
   }
-  void release() override { may_release.release(); }
+  [[nodiscard]] double acquired_at() override { return granted_at; }
+  void release(std::atomic<double>& at) override {
+    released_at = &at;
+    release();
+  }
 
  private:
+  void release() override { may_release.release(); }
+
   std::shared_ptr<HereEngine> engine_;
   std::string type_;
   std::unique_ptr<Run> run_;

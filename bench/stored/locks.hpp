@@ -4,6 +4,7 @@
 // kind and Meeting share one lock.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -21,6 +22,13 @@ class Lock {
   virtual ~Lock() = default;
   virtual void acquire() = 0;
   virtual void release() = 0;
+  // For a lock that another thread of the process acquires and releases: when it had the lock, and
+  // where it is to say when it gives the lock up.
+  [[nodiscard]] virtual double acquired_at() { return now(); }
+  virtual void release(std::atomic<double>& at) {
+    at.store(now());
+    release();
+  }
 };
 
 enum class Kind : std::uint8_t {

@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "bench/names.hpp"
+#include "tenure/claim.hpp"
 #include "tenure/hold.hpp"
-#include "tenure/request.hpp"
 #include "tenure/space.hpp"
 
 namespace tenure::bench::stored {

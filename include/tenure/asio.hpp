@@ -62,7 +62,6 @@
 #include "tenure/detail/sync_waiter.hpp"
 #include "tenure/hold.hpp"
 #include "tenure/locker.hpp"
-#include "tenure/request.hpp"
 
 namespace tenure::detail {
 

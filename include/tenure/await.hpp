@@ -38,11 +38,11 @@
 #include <type_traits>
 #include <utility>
 
+#include "tenure/claim.hpp"
 #include "tenure/detail/backend.hpp"
 #include "tenure/detail/coroutine_wait.hpp"
 #include "tenure/detail/time_limits.hpp"
 #include "tenure/hold.hpp"
-#include "tenure/request.hpp"
 
 namespace tenure {
 

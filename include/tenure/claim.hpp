@@ -1,4 +1,5 @@
-// claim.hpp: how a path is locked (Mode), and path and mode together (Claim).
+// claim.hpp: how a path is locked (Mode), path and mode together (Claim), and the claims of one
+// call (Request).
 //
 //   mode a \ mode b   | exclusive | group g            | another group
 //   ------------------+-----------+--------------------+--------------
@@ -9,13 +10,17 @@
 // `shared` is the group "shared"; `permits(n)` is the group "permits" with at most n members at a
 // time on its path: a semaphore. A member may take several permits at once: `permits(10).take(3)`.
 //
-// Thread safety: values.
+// Thread safety: values; a Request is a view of claims.
 #pragma once
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <expected>
+#include <initializer_list>
+#include <optional>
+#include <ranges>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -57,6 +62,11 @@ class Mode {
     Mode mode = *this;
     mode.weight_ = weight;
     return mode;
+  }
+
+  // The same group and weight with another limit. Throws as group() and take() do.
+  [[nodiscard]] constexpr Mode with_limit(std::uint32_t limit) const {
+    return group(name(), limit).take(weight_);
   }
 
   [[nodiscard]] constexpr Kind kind() const noexcept { return kind_; }
@@ -124,5 +134,32 @@ struct Claim {
 
   friend bool operator==(const Claim&, const Claim&) = default;
 };
+
+// What a lock call takes: a path or name (exclusive), a claim, or several claims. A view: claims
+// that were passed as lvalues or in braces are not copied, so it is for the expression that it is
+// made in. Temporaries of one path or claim are moved into it.
+// NOLINTBEGIN(google-explicit-constructor): converting is what it is for.
+class Request {
+ public:
+  Request(const Claim& claim) noexcept : claims_(&claim, 1) {}
+  Request(Claim&& claim) : own_(std::move(claim)) {}
+  Request(std::span<const Claim> claims) noexcept : claims_(claims) {}
+  Request(std::initializer_list<Claim> claims) noexcept : claims_(claims.begin(), claims.size()) {}
+  template <std::ranges::contiguous_range R>
+    requires std::same_as<std::ranges::range_value_t<R>, Claim>
+  Request(const R& claims) noexcept
+      : claims_(std::ranges::data(claims), std::ranges::size(claims)) {}
+  template <std::convertible_to<Path> P>
+  Request(P&& path) : own_(std::in_place, std::forward<P>(path)) {}
+
+  [[nodiscard]] std::span<const Claim> claims() const noexcept {
+    return own_.has_value() ? std::span<const Claim>{&*own_, 1} : claims_;
+  }
+
+ private:
+  std::optional<Claim> own_;
+  std::span<const Claim> claims_;
+};
+// NOLINTEND(google-explicit-constructor)
 
 }  // namespace tenure

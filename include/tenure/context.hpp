@@ -49,6 +49,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenure/claim.hpp"
 #include "tenure/detail/await_shapes.hpp"
 #include "tenure/detail/flow_branches.hpp"
 #include "tenure/detail/flow_children.hpp"
@@ -56,7 +57,6 @@
 #include "tenure/detail/flow_task.hpp"
 #include "tenure/detail/flow_updates.hpp"
 #include "tenure/flow_child.hpp"
-#include "tenure/request.hpp"
 #include "tenure/state.hpp"
 #include "tenure/uuid.hpp"
 

@@ -33,9 +33,10 @@
 #include <utility>
 #include <vector>
 
+#include "tenure/claim.hpp"
 #include "tenure/detail/backend.hpp"
+#include "tenure/detail/sync_waiter.hpp"
 #include "tenure/error.hpp"
-#include "tenure/request.hpp"
 #include "tenure/store.hpp"
 #include "tenure/ticket.hpp"
 
@@ -92,10 +93,11 @@ class Hold {
   }
 
   // Another handle of the same ticket, for code that asks for a lock which its caller may hold:
-  // explicit reentrancy. Makes no request, and no call to a store. Each claim must be covered by
-  // one that is held: the same, on the same path or a deeper one, or any group where the held one
-  // is exclusive (reading beside one's own write lock); of a limit, no more than is held. Throws
-  // BadRequest otherwise. The handle stands for the whole ticket, whatever part was asked for.
+  // explicit reentrancy. Makes no request, and no call to a store unless a limit is held, which
+  // another process may have changed. Each claim must be covered by one that is held: the same, on
+  // the same path or a deeper one, or any group where the held one is exclusive (reading beside
+  // one's own write lock); of a limit, no more than is held. Throws BadRequest otherwise. The
+  // handle stands for the whole ticket, whatever part was asked for.
   [[nodiscard]] Hold again(const Request& request) const;
 
   // release() with an Asio completion token, void(std::exception_ptr, bool); the hold is empty at
@@ -169,6 +171,23 @@ class Hold {
   }
   void downgrade(const Claim& claim, const TxnPart& part) { downgrade(std::span{&claim, 1}, part); }
 
+  // Asks for more, mostly for exclusive instead of shared, and keeps what is held while it waits:
+  // nobody else writes in between. The request has a ticket of its own, behind all others, which
+  // ignores the held one. It waits for the other holders. When it is granted, it replaces the held
+  // ticket, and token() is the new number; take lost() and asked_to_leave() anew.
+  //
+  // Of two holders that upgrade, the second gets a Deadlock error at once, and so does one who
+  // upgrades while another request waits for what it holds: both would wait for each other. Release
+  // and lock again then. Throws BadRequest where the new claims do not cover what is held, or one
+  // has a limit; Evicted when the hold is lost; and what lock() throws. After an exception, or
+  // false, the hold is as before.
+  void upgrade(const Request& request);
+  // False: a stop was requested, or the time was over. try_upgrade() does not wait.
+  [[nodiscard]] bool upgrade(const Request& request, std::stop_token stop);
+  [[nodiscard]] bool try_upgrade(const Request& request);
+  [[nodiscard]] bool try_upgrade_for(const Request& request, std::chrono::nanoseconds time,
+                                     std::stop_token stop = {});
+
   // Stops when the space can no longer vouch for the hold, with a margin before the next one gets
   // in where there is a deadline. In a local space that is an eviction; callbacks run on the
   // evicting thread, before the next one gets in, and must not wait for it. In others they run on a
@@ -206,6 +225,8 @@ class Hold {
     static_cast<void>(others_remain());
   }
   void check_only_handle() const;
+  [[nodiscard]] bool upgrade_within(const Request& request, detail::TimeLeft left,
+                                    std::stop_token stop);
 
   friend class Locker;
   friend struct detail::HoldAccess;

@@ -60,7 +60,6 @@
 #include "tenure/detail/saturating.hpp"
 #include "tenure/detail/sync_waiter.hpp"
 #include "tenure/hold.hpp"
-#include "tenure/request.hpp"
 
 namespace tenure {
 

@@ -7,11 +7,14 @@
 // each other. A claim with a limit N also waits while its weight and the weights of all earlier
 // live tickets on the same path in its group, including waiting ones, add up to more than N. A
 // weight is 1 unless the claim says otherwise (Mode::take). Since waiting tickets count, small
-// requests never overtake a large one.
+// requests never overtake a large one. A claim that was granted before its limit was lowered
+// (Ticket::kept) does not wait for the limit again. An upgrade does not wait for the ticket that it
+// replaces (Ticket::replaces).
 //
 // Invariants, for any set of live tickets to which only larger numbers are added
 //   1. Two conflicting tickets are never both granted.
-//   2. A granted ticket stays granted: earlier tickets can only disappear.
+//   2. A granted ticket stays granted: earlier tickets can only disappear, and change_limit() keeps
+//      what was granted.
 //   3. A ticket waits only for earlier ones, so single requests can't deadlock.
 //   4. The earliest ticket is granted, so some ticket can always proceed.
 //
@@ -20,6 +23,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <expected>
 #include <optional>
 #include <span>
 #include <string>
@@ -60,6 +65,22 @@ struct LimitClash {
 [[nodiscard]] std::optional<LimitClash> find_limit_clash(std::span<const Claim> claims,
                                                          std::span<const Ticket> tickets);
 
+// Changes the limit of a group: `limit` is a claim with the path, the group and the new limit.
+// Every live ticket in the group, granted or waiting, counts under the new limit from then on.
+// Raising it grants the waiting tickets that fit now, in their order. Lowering it takes nothing
+// away: granted tickets keep what they have (Ticket::kept), and the next one is granted when enough
+// of them have ended.
+//
+// The error says why the limit can't be changed: a live ticket takes more than the new limit, and
+// would wait for ever if it waits; or the group has no limit. The caller must also search for
+// deadlocks: of owners, a lower limit can complete one.
+struct LimitChange {
+  std::size_t members = 0;      // Live tickets in the group.
+  std::vector<Ticket> changed;  // Those that differ from before, as they are now.
+};
+[[nodiscard]] std::expected<LimitChange, std::string> change_limit(const Claim& limit,
+                                                                   std::span<const Ticket> tickets);
+
 // What is wrong with a request by itself (no claims, too many, the same path twice), or nothing.
 inline constexpr std::size_t max_claims = 64;
 [[nodiscard]] std::optional<std::string> find_fault(std::span<const Claim> claims);
@@ -72,6 +93,14 @@ inline constexpr std::size_t max_claims = 64;
 // claim can meet a limit that the held one did not.
 [[nodiscard]] std::optional<std::string> find_downgrade_fault(std::span<const Claim> held,
                                                               std::span<const Claim> wanted);
+// Ticket::kept of such a ticket after the downgrade.
+[[nodiscard]] std::uint64_t kept_after_downgrade(const Ticket& held, std::span<const Claim> wanted);
+
+// Whether a holder of `held` may ask for `wanted` instead, by a ticket that waits behind all others
+// but ignores the held one (Ticket::replaces): a downgrade of `wanted` must lead back to `held`,
+// and neither may have a limit. Returns what is wrong, or nothing.
+[[nodiscard]] std::optional<std::string> find_upgrade_fault(std::span<const Claim> held,
+                                                            std::span<const Claim> wanted);
 
 // Whether `held` covers `wanted`, so that its holder needs no other ticket: each wanted claim must
 // be one that a downgrade could leave of a held one. (Reading is covered by one's own write lock, a

@@ -100,6 +100,16 @@ class Space : public Locker {
   // Asks the holder to leave when it can (Hold::asked_to_leave); it may stay. A ticket that waits
   // is asked when it is granted. False when there is no such ticket.
   bool ask_to_leave(Token token) const { return backend_->ask_to_leave(token); }
+
+  // Changes the limit of a group to that of the claim, for example set_limit(vendor.permits(5)),
+  // while tickets of the group are live. All of them count under the new limit at once, and
+  // requests must name it from then on. Raising it grants the waiting tickets that fit, in order.
+  // Lowering it takes nothing away: the next ticket is granted when enough holders have left.
+  // Throws LimitMismatch if a live ticket takes more than the new limit or has none, and Deadlock
+  // if owners would wait for each other under it; nothing is changed then. Returns how many live
+  // tickets the group has. The space knows a limit from live tickets only: if there are none,
+  // nothing is changed, and the next request decides.
+  std::size_t set_limit(const Claim& limit) const;
   // NOLINTEND(modernize-use-nodiscard)
 
   // What keeps this process's session alive while it is open: a command that inherits it keeps its

@@ -15,11 +15,24 @@
 // Invariants of every store (src/store/conformance.hpp tests them)
 //   1. An apply is one atomic step: all guards, writes and reads happen at one moment. Reads see
 //      the writes. If a guard fails, nothing is written, but the reads are made.
-//   2. Every apply that commits writes has its own revision, larger than any before, even after
-//      power loss. No revision is used twice.
-//   3. A watch never misses a change after `after`; it may be notified more than once, or without a
+//   2. Every apply that commits writes has its own revision. No revision is used twice, even after
+//      power loss.
+//   3. Of two applies in one order (below), the later one has the larger revision.
+//   4. A watch never misses a change after `after`; it may be notified more than once, or without a
 //      reason.
-//   4. A dead session stays dead.
+//   5. A dead session stays dead.
+//
+// Orders. Applies that have nothing to do with each other need not wait for each other, so a store
+// may number them independently. The keys of tickets of one root (the first segment of a path) are
+// in one order, and those of the path / in the orders of all roots. Every other key is in an order
+// of its own, if the store has no larger ones. An apply is in the orders of all that it writes; one
+// that writes nothing, of all that it guards and reads. A revision can be compared with other
+// revisions of the same key, and be used with all keys that its apply guarded, wrote or read: in
+// Guard::unchanged and quiet, in Range::before, in WatchFor::after. It means nothing elsewhere.
+// A range over several orders (a whole region of tickets, keys of programs) is in all of them in a
+// guard, and in none in a read: the read tells what was there at a moment, which for orders that
+// the apply is not in may be an earlier one, and its revision says nothing about the range. A watch
+// of such a range begins when watch() returns: watch first, then read.
 //
 // Thread safety: all calls, from any thread, at once.
 #pragma once
@@ -147,8 +160,10 @@ struct TxnPart {
 };
 
 struct Outcome {
-  bool committed = false;                 // Whether all guards held.
-  Revision revision;                      // Of this apply; of the newest one if it wrote nothing.
+  bool committed = false;  // Whether all guards held.
+  // Of this apply. If it wrote nothing, that of the newest apply in its order. If it is in several
+  // orders, one that is right in guards and watches of what was read, and says nothing elsewhere.
+  Revision revision;
   std::vector<std::vector<Entry>> reads;  // One list per range.
 };
 
@@ -213,6 +228,23 @@ class Session {
 // The entry of a session: session_prefix + id, with host, pid, label and start as JSON.
 inline constexpr std::string_view session_prefix = reserved::sessions;
 
+// A transaction with its callback, in one object: for callers that make very many.
+class Deferred {
+ public:
+  Deferred() = default;
+  Deferred(const Deferred&) = delete;
+  Deferred& operator=(const Deferred&) = delete;
+  virtual ~Deferred() = default;
+
+  Txn txn;  // The store's from apply_later() on, which may move from it.
+  // Set when done() is called.
+  Outcome outcome;
+  std::exception_ptr error;
+  // Called as the callback of Store::apply_then() is. `self` is this object: keep it to use it
+  // again, or drop it.
+  virtual void done(std::shared_ptr<Deferred> self) noexcept = 0;
+};
+
 class Store {
  public:
   Store() = default;
@@ -232,6 +264,8 @@ class Store {
   // is called as for post(), in the same order, on one thread. Later applies do not wait for it,
   // and relaxed transactions are delayed by at most one sync.
   virtual void apply_then(Txn txn, Posted done) noexcept;
+  // The same, in one queue with it.
+  virtual void apply_later(std::shared_ptr<Deferred> what) noexcept;
   // Returns when everything that was posted before is decided, the callbacks have returned, and all
   // commits are durable, relaxed ones too. Throws the first error that a callback received since
   // the last flush(), if any. Must not be called by a callback of the store.

@@ -16,7 +16,6 @@
 #include "tenure/mutex.hpp"        // IWYU pragma: export
 #include "tenure/name.hpp"         // IWYU pragma: export
 #include "tenure/path.hpp"         // IWYU pragma: export
-#include "tenure/request.hpp"      // IWYU pragma: export
 #include "tenure/rule.hpp"         // IWYU pragma: export
 #include "tenure/shards.hpp"       // IWYU pragma: export
 #include "tenure/space.hpp"        // IWYU pragma: export

@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -51,6 +52,14 @@ struct Ticket {
   Token number;
   std::vector<Claim> claims;
   Owner owner;
+  // Bit i: claims[i] was granted before its limit was lowered (Space::set_limit), and does not wait
+  // for the limit again. A request has at most 64 claims.
+  std::uint64_t kept = 0;
+  // The granted ticket of the same holder that this one upgrades (Hold::upgrade), and does not wait
+  // for. Zero: none.
+  Token replaces{};
+
+  [[nodiscard]] bool keeps(std::size_t claim) const noexcept { return (kept >> claim & 1U) != 0; }
   friend bool operator==(const Ticket&, const Ticket&) = default;
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <ranges>
 #include <utility>
 
@@ -15,7 +16,26 @@ namespace {
 
 constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
-// Tickets and owners are identified by index. A ticket without an owner has an owner of its own.
+// For each ticket, the number of the first one that it replaces, directly or not, and that is live:
+// a ticket and its upgrade are released together, whoever owns them.
+std::vector<Token> families_of(std::span<const Ticket> tickets) {
+  std::map<Token, Token> replaced;
+  for (const Ticket& ticket : tickets) replaced.emplace(ticket.number, ticket.replaces);
+  std::vector<Token> families;
+  families.reserve(tickets.size());
+  for (const Ticket& ticket : tickets) {
+    Token first = ticket.number;
+    for (auto at = replaced.find(first); at->second != Token{} && replaced.contains(at->second);) {
+      first = at->second;
+      at = replaced.find(first);
+    }
+    families.push_back(first);
+  }
+  return families;
+}
+
+// Tickets and owners are identified by index. A ticket without an owner has an owner of its own,
+// together with its upgrade.
 class Search {
  public:
   explicit Search(std::span<const Ticket> tickets) : tickets_(tickets) { sort_owners(); }
@@ -64,22 +84,34 @@ class Search {
 };
 
 void Search::sort_owners() {
+  const std::vector<Token> families = families_of(tickets_);
   waits_.resize(tickets_.size());
   owner_of_.resize(tickets_.size());
   by_owner_.resize(tickets_.size());
   for (std::size_t i = 0; i < by_owner_.size(); ++i) by_owner_[i] = i;
-  std::ranges::sort(by_owner_, {},
-                    [this](std::size_t i) -> const Path& { return tickets_[i].owner.id; });
-  const auto owner_at = [this](std::size_t position) -> const Owner& {
-    return tickets_[by_owner_[position]].owner;
+  std::ranges::sort(by_owner_, [&](std::size_t a, std::size_t b) {
+    const Owner& one = tickets_[a].owner;
+    const Owner& other = tickets_[b].owner;
+    if (one.id != other.id) return one.id < other.id;
+    return one.anonymous() && families[a] < families[b];
+  });
+  const auto ticket_at = [this](std::size_t position) -> const Ticket& {
+    return tickets_[by_owner_[position]];
+  };
+  const auto is_same = [&](std::size_t a, std::size_t b) {
+    const Ticket& one = ticket_at(a);
+    const Ticket& other = ticket_at(b);
+    if (one.owner != other.owner) return false;
+    return !one.owner.anonymous() || families[by_owner_[a]] == families[by_owner_[b]];
   };
   std::size_t enclosing = none;  // The innermost owner that may have more descendants.
   for (std::size_t at = 0; at < by_owner_.size(); ++at) {
-    while (enclosing != none && !owner_at(at).within(owner_at(owners_[enclosing].first))) {
+    while (enclosing != none && !is_same(at, owners_[enclosing].first) &&
+           !ticket_at(at).owner.within(ticket_at(owners_[enclosing].first).owner)) {
       owners_[enclosing].last = at;
       enclosing = owners_[enclosing].parent;
     }
-    const bool same = enclosing != none && owner_at(at) == owner_at(owners_[enclosing].first);
+    const bool same = enclosing != none && is_same(at, owners_[enclosing].first);
     if (!same) {
       owners_.push_back({.parent = enclosing, .first = at, .last = by_owner_.size()});
       enclosing = owners_.size() - 1;
@@ -207,7 +239,8 @@ bool is_awaited(const Ticket& ticket, std::span<const Ticket> tickets) {
 // for such a ticket, and that is far cheaper to find out than what `start` waits for.
 bool may_come_back_to(const Ticket& start, std::span<const Ticket> tickets) {
   return std::ranges::any_of(tickets, [&](const Ticket& held) {
-    const bool kept = held.number == start.number || start.owner.within(held.owner);
+    const bool kept = held.number == start.number || held.number == start.replaces ||
+                      start.owner.within(held.owner);
     return kept && is_awaited(held, tickets);
   });
 }

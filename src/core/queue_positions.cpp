@@ -43,15 +43,18 @@ class ClaimsByPath {
 
   [[nodiscard]] std::vector<std::size_t> waits_for(const Ticket& ticket) const {
     std::vector<std::size_t> found;
-    for (const Claim& claim : ticket.claims) look_from(claim, found);
+    for (std::size_t i = 0; i < ticket.claims.size(); ++i) {
+      look_from(ticket.claims[i], ticket.keeps(i), found);
+    }
     const auto number = [this](std::size_t i) { return tickets_[i].number; };
+    std::erase_if(found, [&](std::size_t i) { return number(i) == ticket.replaces; });
     std::ranges::sort(found, {}, number);
     const auto [rest, end] = std::ranges::unique(found);
     found.erase(rest, end);
     return found;
   }
 
-  void look_from(const Claim& claim, std::vector<std::size_t>& found) const {
+  void look_from(const Claim& claim, bool kept, std::vector<std::size_t>& found) const {
     for (std::size_t depth = 0; depth < claim.path.depth(); ++depth) {
       const auto above = by_path_.find(claim.path.prefix(depth));
       if (above != by_path_.end()) add_excluded(claim.mode, above->second, found);
@@ -60,7 +63,7 @@ class ClaimsByPath {
          at != by_path_.end() && claim.path.covers(at->first); ++at) {
       add_excluded(claim.mode, at->second, found);
     }
-    if (claim.mode.limit() != 0) add_members(claim, found);
+    if (claim.mode.limit() != 0 && !kept) add_members(claim, found);
   }
 
   static void add_excluded(const Mode& mode, const std::vector<EarlierClaim>& claims,

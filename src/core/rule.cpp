@@ -45,6 +45,27 @@ std::string downgrade_fault(std::span<const Claim> held, const Claim& wanted) {
          "again";
 }
 
+std::size_t index_of(const Ticket& ticket, const Claim& claim) {
+  return static_cast<std::size_t>(&claim - ticket.claims.data());
+}
+
+std::string shown(const Ticket& ticket, const Claim& claim) {
+  return "ticket " + std::to_string(ticket.number.value) + " of " + ticket.owner.text() + " (" +
+         claim.text() + ")";
+}
+
+std::string limit_fault(const Ticket& ticket, const Claim& claim, const Claim& limit) {
+  return "cannot lower the limit of '" + limit.path.text() + "' to " +
+         std::to_string(limit.mode.limit()) + ": " + shown(ticket, claim) + " takes " +
+         std::to_string(claim.mode.weight()) +
+         "; wait until it ends, evict it, or choose a larger limit";
+}
+
+std::string no_limit_fault(const Ticket& ticket, const Claim& claim) {
+  return "cannot change the limit of '" + claim.path.text() + "': " + shown(ticket, claim) +
+         " is in that group without a limit; a limit begins with the first request that has one";
+}
+
 }  // namespace
 
 bool conflict(const Claim& a, const Claim& b) noexcept {
@@ -92,6 +113,33 @@ std::optional<LimitClash> find_limit_clash(std::span<const Claim> claims,
   return std::nullopt;
 }
 
+std::expected<LimitChange, std::string> change_limit(const Claim& limit,
+                                                     std::span<const Ticket> tickets) {
+  LimitChange change;
+  std::vector<Ticket> after{tickets.begin(), tickets.end()};
+  for (Ticket& ticket : after) {
+    for (Claim& claim : ticket.claims) {
+      if (claim.path != limit.path || !claim.mode.same_group(limit.mode)) continue;
+      ++change.members;
+      if (claim.mode.limit() == 0) return std::unexpected(no_limit_fault(ticket, claim));
+      if (claim.mode.weight() > limit.mode.limit()) {
+        return std::unexpected(limit_fault(ticket, claim, limit));
+      }
+      claim.mode = claim.mode.with_limit(limit.mode.limit());
+      ticket.kept &= ~(std::uint64_t{1} << index_of(ticket, claim));
+    }
+  }
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const Claim* const claim = member_claim(after[i], limit);
+    if (claim == nullptr) continue;
+    if (limit_reached(after[i], *claim, after, all) && granted(tickets[i], tickets)) {
+      after[i].kept |= std::uint64_t{1} << index_of(after[i], *claim);
+    }
+    if (after[i] != tickets[i]) change.changed.push_back(after[i]);
+  }
+  return change;
+}
+
 std::optional<std::string> find_fault(std::span<const Claim> claims) {
   if (claims.empty()) return "the request has no claims: name at least one path";
   if (claims.size() > max_claims) {
@@ -116,6 +164,32 @@ std::optional<std::string> find_downgrade_fault(std::span<const Claim> held,
   const Claim* const claim = find_uncovered(held, wanted);
   if (claim == nullptr) return std::nullopt;
   return downgrade_fault(held, *claim);
+}
+
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): in the order of time.
+std::optional<std::string> find_upgrade_fault(std::span<const Claim> held,
+                                              std::span<const Claim> wanted) {
+  if (auto fault = find_fault(wanted)) return fault;
+  const auto limited = [](const Claim& claim) { return claim.mode.limit() != 0; };
+  for (const std::span<const Claim> claims : {held, wanted}) {
+    const auto found = std::ranges::find_if(claims, limited);
+    if (found == claims.end()) continue;
+    return "cannot upgrade " + found->text() + ": it has a limit; release, and lock again";
+  }
+  // NOLINTNEXTLINE(readability-suspicious-call-argument): what is held must be a part of the rest.
+  const Claim* const claim = find_uncovered(wanted, held);
+  if (claim == nullptr) return std::nullopt;
+  return "cannot upgrade: the new claims do not cover " + claim->text() +
+         ", which is held; an upgrade may turn a group into exclusive, widen a path, or add claims";
+}
+
+std::uint64_t kept_after_downgrade(const Ticket& held, std::span<const Claim> wanted) {
+  std::uint64_t kept = 0;
+  for (std::size_t i = 0; held.kept != 0 && i < wanted.size(); ++i) {
+    const Claim* const from = member_claim(held, wanted[i]);
+    if (from != nullptr && held.keeps(index_of(held, *from))) kept |= std::uint64_t{1} << i;
+  }
+  return kept;
 }
 
 // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): in the order of time.

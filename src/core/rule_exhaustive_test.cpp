@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -20,25 +21,23 @@
 
 #include "core/rule_model.hpp"
 #include "tenure/rule.hpp"
+#include "tests/kit/sanitized.hpp"
 
 namespace tenure {
 namespace {
 
 using Set = RuleModel::Set;
 
-// The address sanitizer makes a walk ten times slower, and short walks are enough to find its
-// errors.
-#ifndef __has_feature
-#define __has_feature(feature) 0
-#endif
-constexpr bool sanitized = __has_feature(address_sanitizer);
+using kit::sanitized;  // Short walks are enough to find a sanitizer's errors.
 
 struct Count {
   std::uint64_t states = 0;
   std::uint64_t deadlocks = 0;  // Requests that were refused: they do not become states.
+  std::uint64_t changes = 0;    // Limits that were changed.
   friend bool operator==(const Count&, const Count&) = default;
   friend void PrintTo(const Count& count, std::ostream* out) {
-    *out << count.states << " states, " << count.deadlocks << " deadlocks";
+    *out << count.states << " states, " << count.deadlocks << " deadlocks, " << count.changes
+         << " changes";
   }
 };
 
@@ -51,10 +50,20 @@ class Walk {
     // Pairs of parts of "owner claim": the second is used only after the first.
     std::vector<std::pair<std::string, std::string>> alike;
     std::size_t most = 0;  // The maximum number of live tickets.
+    // Limits that may be changed to these, once or several times in a sequence. Requests name the
+    // limit that is in use.
+    std::vector<std::string> limits{};
+    std::size_t most_changes = 1;
+    bool upgrades = false;  // Holders may ask for the same path exclusively.
   };
 
-  explicit Walk(const Plan& plan) : one_at_a_time_(plan.one_at_a_time), most_(plan.most) {
+  explicit Walk(const Plan& plan)
+      : one_at_a_time_(plan.one_at_a_time),
+        most_(plan.most),
+        changes_left_(plan.most_changes),
+        upgrades_(plan.upgrades) {
     tickets_.reserve(plan.most);
+    for (const std::string& limit : plan.limits) limits_.push_back(claim_of(limit));
     for (const std::string& owner : plan.owners) {
       for (const std::string& claim : plan.claims) {
         const std::string text = owner + " " + claim;
@@ -82,22 +91,126 @@ class Walk {
 
   void visit(unsigned firsts) {
     ++count_.states;
+    if (changes_left_ != 0) visit_changes(firsts);
     if (tickets_.size() == most_) return;
     const Set held = granted_;
     for (const Choice& choice : choices_) {
       if ((choice.needs & ~firsts) != 0) continue;
       if (one_at_a_time_ && owner_waits(choice.ticket.owner)) continue;
-      request(choice.ticket, held);
+      const std::optional<Ticket> ticket = as_agreed(choice.ticket);
+      if (ticket) play(*ticket, held, firsts | choice.firsts);
       if (testing::Test::HasFailure()) return;
-      if (admitted()) {
-        visit(firsts | choice.firsts);
-      } else {
-        ++count_.deadlocks;
-      }
-      tickets_.pop_back();
-      model_.pop();
-      granted_ = held;
     }
+    for (std::size_t i = 0; upgrades_ && i < tickets_.size(); ++i) {
+      if (const std::optional<Ticket> ticket = upgrade_of(i)) play(*ticket, held, firsts);
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+
+  void play(const Ticket& ticket, Set held, unsigned firsts) {
+    request(ticket, held);
+    if (testing::Test::HasFailure()) return;
+    if (admitted()) {
+      visit(firsts);
+    } else {
+      ++count_.deadlocks;
+    }
+    tickets_.pop_back();
+    model_.pop();
+    granted_ = held;
+  }
+
+  // Null: it is not granted, exclusive already, or being upgraded.
+  [[nodiscard]] std::optional<Ticket> upgrade_of(std::size_t i) const {
+    const Ticket& held = tickets_[i];
+    const Claim wanted{held.claims.front().path};
+    if (!RuleModel::has(granted_, i) || held.claims.front().mode.is_exclusive()) return {};
+    if (find_upgrade_fault(held.claims, {&wanted, 1})) return {};
+    if (std::ranges::find(tickets_, held.number, &Ticket::replaces) != tickets_.end()) return {};
+    return Ticket{.number = {}, .claims = {wanted}, .owner = held.owner, .replaces = held.number};
+  }
+
+  void visit_changes(unsigned firsts) {
+    for (const Claim& limit : limits_) {
+      const std::vector<Ticket> tickets = tickets_;
+      const RuleModel model = model_;
+      const Set held = granted_;
+      if (change(limit)) {
+        --changes_left_;
+        visit(firsts);
+        ++changes_left_;
+      }
+      tickets_ = tickets;
+      model_ = model;
+      granted_ = held;
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+
+  // False: nothing is to be changed, or the change is refused.
+  bool change(const Claim& limit) {
+    const auto changed = change_limit(limit, tickets_);
+    const bool too_large = std::ranges::any_of(tickets_, [&limit](const Ticket& ticket) {
+      const Claim& claim = ticket.claims.front();
+      return claim.path == limit.path && claim.mode.name() == limit.mode.name() &&
+             claim.mode.weight() > limit.mode.limit();
+    });
+    EXPECT_EQ(changed.has_value(), !too_large) << limit.text() << ": " << state();
+    if (!changed.has_value() || changed->changed.empty()) return false;
+    const Set before = granted_;
+    const auto was = tickets_;
+    for (const Ticket& ticket : changed->changed) tickets_[ticket.number.value - 1] = ticket;
+    model_.set_limit(limit);
+    ++count_.changes;
+    compare_all(limit);
+    EXPECT_EQ(before & ~granted_, 0U) << "lost by " << limit.text() << ": " << state();
+    for (const Ticket& ticket : changed->changed) {
+      const Ticket& old = was[ticket.number.value - 1];
+      if (old.claims.front().mode.limit() > limit.mode.limit()) {
+        EXPECT_EQ(granted_, before) << "granted by a lower limit: " << state();
+      }
+    }
+    return completes_no_deadlock(limit);
+  }
+
+  void compare_all(const Claim& limit) {
+    const Set waiting = model_.waiting(model_.all());
+    granted_ = 0;
+    const std::vector<QueuePosition> positions = queue_positions(tickets_);
+    for (std::size_t i = 0; i < tickets_.size(); ++i) {
+      Set blocking = 0;
+      for (const Token number : blockers(tickets_[i], tickets_)) {
+        blocking |= RuleModel::only(number.value - 1);
+      }
+      EXPECT_EQ(blocking, model_.blockers(i, model_.all())) << limit.text() << ": " << state();
+      EXPECT_EQ(positions[i].blocked_by.empty(), blocking == 0) << state();
+      EXPECT_EQ(positions[i].position, position(tickets_[i], tickets_)) << state();
+      if (granted(tickets_[i], tickets_)) granted_ |= RuleModel::only(i);
+    }
+    EXPECT_EQ(granted_, model_.all() & ~waiting) << limit.text() << ": " << state();
+  }
+
+  // Whether everybody can finish; a deadlock must be found from a waiting member of the group.
+  bool completes_no_deadlock(const Claim& limit) {
+    const Set stuck = model_.endings().front();
+    const bool found = std::ranges::any_of(tickets_, [&](const Ticket& ticket) {
+      return ticket.claims.front().path == limit.path &&
+             !find_cycle(tickets_, ticket.number).empty();
+    });
+    EXPECT_EQ(found, stuck != 0) << limit.text() << ": " << state();
+    if (stuck != 0) ++count_.deadlocks;
+    return stuck == 0;
+  }
+
+  // The request with the limit that is in use; null: that is smaller than what it takes.
+  [[nodiscard]] std::optional<Ticket> as_agreed(Ticket ticket) const {
+    Claim& claim = ticket.claims.front();
+    if (limits_.empty() || claim.mode.limit() == 0) return ticket;
+    const auto clash = find_limit_clash(ticket.claims, tickets_);
+    if (!clash) return ticket;
+    if (claim.mode.weight() > clash->live.mode.limit()) return std::nullopt;
+    claim.mode = claim.mode.with_limit(clash->live.mode.limit());
+    return ticket;
   }
 
   // `held`: the tickets that were granted before.
@@ -162,7 +275,8 @@ class Walk {
     EXPECT_EQ(here.front().waiting, last) << state();
     const auto others = std::ranges::count_if(
         tickets_, [&](const Ticket& ticket) { return tickets_.back().owner.within(ticket.owner); });
-    EXPECT_GT(others, 1) << "a single request is in a deadlock: " << state();
+    EXPECT_TRUE(others > 1 || tickets_.back().replaces != Token{})
+        << "a single request is in a deadlock: " << state();
     return false;
   }
 
@@ -188,13 +302,18 @@ class Walk {
   [[nodiscard]] std::string state() const {
     std::string out;
     for (const Ticket& ticket : tickets_) {
-      out += ticket.owner.text() + " " + ticket.claims.front().text() + "; ";
+      out += ticket.owner.text() + " " + ticket.claims.front().text();
+      if (ticket.replaces != Token{}) out += " for " + std::to_string(ticket.replaces.value);
+      out += "; ";
     }
     return out;
   }
 
   bool one_at_a_time_;
   std::size_t most_;
+  std::size_t changes_left_;
+  bool upgrades_;
+  std::vector<Claim> limits_;
   std::vector<Choice> choices_;
   Count count_;
   std::vector<Ticket> tickets_;
@@ -264,6 +383,31 @@ TEST(RuleExhaustive, WithWeights) {
                           .run();
   EXPECT_EQ(count, (sanitized ? Count{.states = 10'623, .deadlocks = 18'748}
                               : Count{.states = 56'093, .deadlocks = 124'438}));
+}
+
+TEST(RuleExhaustive, WithUpgrades) {
+  const Count count = Walk({.owners = {"nobody", "o1", "o2"},
+                            .claims = every({"a", "a/b"}, {"", ":shared", ":g", ":permits(2)"}),
+                            .alike = {{"o1", "o2"}, {":shared", ":g"}},
+                            .most = sanitized ? 4 : 5,
+                            .upgrades = true})
+                          .run();
+  EXPECT_EQ(count, (sanitized ? Count{.states = 14'141, .deadlocks = 9'644}
+                              : Count{.states = 53'133, .deadlocks = 63'348}));
+}
+
+TEST(RuleExhaustive, WithLimitsThatAreChanged) {
+  const Count count =
+      Walk({.owners = {"o1", "o2", "o3"},
+            .claims = every({"a", "a/b"}, {"", ":permits(2)", ":permits(2)*2"}),
+            .alike = {{"o1", "o2"}, {"o2", "o3"}},
+            .most = sanitized ? 4 : 5,
+            .limits = every({"a", "a/b"}, {":permits(1)", ":permits(2)", ":permits(3)"}),
+            .most_changes = 2})
+          .run();
+  EXPECT_EQ(count,
+            (sanitized ? Count{.states = 120'201, .deadlocks = 76'938, .changes = 51'762}
+                       : Count{.states = 815'333, .deadlocks = 843'864, .changes = 274'846}));
 }
 
 // A downgrade keeps the number, so it must take no grant from another ticket. Method: three tickets

@@ -91,9 +91,16 @@ class RuleModel {
     if (rows_.size() == size_) rows_.emplace_back();
     Row& row = rows_[size_];
     row.assign(ticket);
+    row.replaces = ticket.replaces == Token{} ? size_ : ticket.replaces.value - 1;
     for (const auto& [path, mode] : row.claims) {
-      Limit limit{.most = mode.limit(), .weight = mode.weight(), .members = 0, .weights = {}};
+      Limit limit{.path = path,
+                  .group = std::string{mode.name()},
+                  .most = mode.limit(),
+                  .weight = mode.weight(),
+                  .members = 0,
+                  .weights = {}};
       for (std::size_t i = 0; i < size_; ++i) {
+        if (i == row.replaces) continue;
         for (const auto& [other_path, other_mode] : rows_[i].claims) {
           const bool related = covers(path, other_path) || covers(other_path, path);
           const bool together = !mode.is_exclusive() && !other_mode.is_exclusive() &&
@@ -109,6 +116,20 @@ class RuleModel {
     ++size_;
   }
   void pop() { --size_; }
+
+  // Counts the members of a group under another limit. Who holds goes on holding.
+  void set_limit(const Claim& claim) {
+    Segments path;
+    assign_segments(path, claim.path);
+    const Set waiting_before = waiting(all());
+    for (std::size_t i = 0; i < size_; ++i) {
+      for (Limit& limit : rows_[i].limits) {
+        if (limit.path != path || limit.group != claim.mode.name()) continue;
+        limit.most = claim.mode.limit();
+        limit.kept = !has(waiting_before, i);
+      }
+    }
+  }
 
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] Set all() const { return static_cast<Set>((std::uint64_t{1} << size_) - 1); }
@@ -149,7 +170,7 @@ class RuleModel {
   // Whether `ticket` can't be released while `other` waits: `other` belongs to the same owner, or
   // to a descendant.
   [[nodiscard]] bool needs(std::size_t ticket, std::size_t other) const {
-    if (ticket == other) return true;
+    if (family(ticket) == family(other)) return true;
     const Segments& owner = rows_[ticket].owner;
     return !owner.empty() && covers(owner, rows_[other].owner);
   }
@@ -177,12 +198,16 @@ class RuleModel {
  private:
   using Segments = std::vector<std::string>;
   struct Limit {
+    Segments path;
+    std::string group;
     std::uint32_t most = 0;
     std::uint32_t weight = 1;
-    Set members = 0;  // Earlier tickets.
+    bool kept = false;  // It held when the limit was changed.
+    Set members = 0;    // Earlier tickets.
     std::array<std::uint32_t, 32> weights{};
 
     [[nodiscard]] bool exceeded(Set live) const {
+      if (kept) return false;
       std::uint64_t taken = weight;
       for (Set rest = members & live; rest != 0; rest &= rest - 1) {
         taken += weights.at(static_cast<std::size_t>(std::countr_zero(rest)));
@@ -190,8 +215,12 @@ class RuleModel {
       return taken > most;
     }
   };
+  // Of a ticket and its upgrade: the first.
+  [[nodiscard]] std::size_t family(std::size_t ticket) const { return rows_[ticket].replaces; }
+
   struct Row {
     Segments owner;
+    std::size_t replaces = 0;  // The ticket that this one upgrades, or itself.
     std::vector<std::pair<Segments, Mode>> claims;
     Set excluded_by = 0;  // Earlier tickets.
     std::vector<Limit> limits;
@@ -227,6 +256,7 @@ class RuleModel {
   [[nodiscard]] Set tickets_of_owner(std::size_t ticket) const {
     Set found = only(ticket);
     for (std::size_t i = 0; i < size(); ++i) {
+      if (family(i) == family(ticket)) found |= only(i);
       if (!rows_[i].owner.empty() && rows_[i].owner == rows_[ticket].owner) found |= only(i);
     }
     return found;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "flow/children.hpp"
-#include "flow/crash_kit.hpp"
+#include "flow/crash_test.hpp"
 #include "tenure/flow_test.hpp"
 #include "tests/kit/message.hpp"
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "flow/collect_rule.hpp"
-#include "flow/crash_kit.hpp"
+#include "flow/crash_test.hpp"
 #include "tenure/flow_test.hpp"
 #include "tests/kit/patience.hpp"
 

@@ -181,6 +181,7 @@ void Core::drain(bool stop_steps) {
     const base::Mutex::Scoped lock{begin_mutex_};
     if (stopping_.exchange(true)) return;
   }
+  if (stop_steps) steps_stopped_ = true;
   for (Attempts& attempts : attempts_) {
     if (!stop_steps) break;
     const base::Mutex::Scoped lock{attempts.mutex};
@@ -257,6 +258,20 @@ void Core::post_turn(std::function<void()> job) {
   }
 }
 
+void Core::post_along(std::function<void()> job) {
+  if (options_.executor) {
+    post(std::move(job));
+    return;
+  }
+  ++busy_;
+  static_cast<ThreadPool&>(*steps_).post_along(
+      [self = shared_from_this(), job = std::move(job)] {
+        job();
+        self->done_one();
+      },
+      std::static_pointer_cast<ThreadPool>(jobs_));
+}
+
 void Core::done_one() noexcept {
   if (--busy_ > 0 || !stopping()) return;
   const base::Mutex::Scoped lock{mutex_};
@@ -273,7 +288,7 @@ void Core::post_at(Instant time, std::function<void()> job) {
 }
 
 bool Core::owns(Partition partition, const ReignRef& reign) const {
-  return partitions_->owner(partition) == reign;
+  return partitions_->owns(partition, reign);
 }
 
 // --- workflows in memory
@@ -350,42 +365,57 @@ Core::Attempts& Core::attempts_with(const Attempt& attempt) noexcept {
   return attempts_[(hash / alignof(std::max_align_t) * 7 / 8) % attempts_.size()];
 }
 
-void Core::start_attempt(const std::shared_ptr<Instance>& instance,
-                         const std::shared_ptr<Attempt>& attempt) {
-  {
-    Attempts& attempts = attempts_with(*attempt);
-    const base::Mutex::Scoped lock{attempts.mutex};
-    if (stopping()) return;
-    attempts.all.insert(attempt);
+void Core::start_attempt(std::shared_ptr<Instance> instance, std::shared_ptr<Attempt> attempt,
+                         std::shared_ptr<void> with) {
+  if (stopping()) return;
+  if (attempt->is_listed()) {
+    {
+      Attempts& attempts = attempts_with(*attempt);
+      const base::Mutex::Scoped lock{attempts.mutex};
+      if (stopping()) return;
+      attempts.all.insert(attempt);
+    }
+    watch_attempt(instance, attempt);
   }
-  watch_attempt(instance, attempt);
   ++busy_;
-  steps_->post([self = shared_from_this(), instance, attempt] {
+  steps_->post([self = shared_from_this(), instance = std::move(instance),
+                attempt = std::move(attempt), with = std::move(with)]() mutable {
+    with.reset();
     self->run_attempt(instance, attempt);
     self->done_one();
   });
+}
+
+std::string Core::invoke(const Instance& instance, const std::shared_ptr<Attempt>& attempt) {
+  if (!attempt->stop.stop_possible()) {
+    StepContext nothing{{}, attempt->number, instance.reign()->number, {}, {}};
+    return attempt->call->invoke(nothing);
+  }
+  StepContext context{
+      instance.id(), attempt->number, instance.reign()->number, attempt->stop.get_token(),
+      [this, attempt] { attempt->last_beat = store_->latest_now().time_since_epoch().count(); }};
+  if (options_.instead) {
+    std::optional<std::string> value =
+        options_.instead(attempt->step, attempt->call->arguments(), context);
+    if (value) return *std::move(value);
+  }
+  return attempt->call->invoke(context);
 }
 
 void Core::run_attempt(const std::shared_ptr<Instance>& instance,
                        const std::shared_ptr<Attempt>& attempt) {
   Event::Ended ended{.key = attempt->key, .attempt = attempt->number, .ok = false, .value = {}};
   if (!stopping() && owns(instance->partition(), instance->reign())) {
-    StepContext context{
-        instance->id(), attempt->number, instance->reign()->number, attempt->stop.get_token(),
-        [this, attempt] { attempt->last_beat = store_->latest_now().time_since_epoch().count(); }};
     try {
-      std::optional<std::string> instead;
-      if (options_.instead) {
-        instead = options_.instead(attempt->step, attempt->call->arguments(), context);
-      }
-      ended.value = instead ? *std::move(instead) : attempt->call->invoke(context);
+      ended.value = invoke(*instance, attempt);
       ended.ok = true;
     } catch (...) {
       ended.value = errors_.describe(std::current_exception()).text();
     }
     ThreadPool::ending();
-    if (!attempt->abandoned) instance->offer({std::move(ended)}, true);
+    if (!attempt->abandoned && !steps_stopped_) instance->offer({std::move(ended)}, true);
   }
+  if (!attempt->is_listed()) return;
   Attempts& attempts = attempts_with(*attempt);
   const base::Mutex::Scoped lock{attempts.mutex};
   attempts.all.erase(attempt);

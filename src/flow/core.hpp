@@ -155,9 +155,13 @@ class Core : public std::enable_shared_from_this<Core> {
   // The same for a turn that probably starts a step. Where no step runs, the turn runs on the
   // thread that the step will get.
   void post_turn(std::function<void()> job);
+  // The same for a short job: where a batch of the store's callbacks starts steps, it runs on the
+  // thread that runs them.
+  void post_along(std::function<void()> job);
   void post_at(Instant time, std::function<void()> job);
-  void start_attempt(const std::shared_ptr<Instance>& instance,
-                     const std::shared_ptr<Attempt>& attempt);
+  // `with` lives until the step's thread has the attempt: what one thread made, it frees again.
+  void start_attempt(std::shared_ptr<Instance> instance, std::shared_ptr<Attempt> attempt,
+                     std::shared_ptr<void> with);
   // Asks the lock space for it; the answer is an event.
   void ask_lock(const std::string& id, const OpKey& key, Owner owner, std::vector<Claim> claims);
   // Starts it unless that was done before; the answer is an event of the parent.
@@ -229,6 +233,8 @@ class Core : public std::enable_shared_from_this<Core> {
   bool read_timers(const std::vector<std::pair<Partition, Range>>& wanted);
   void run_attempt(const std::shared_ptr<Instance>& instance,
                    const std::shared_ptr<Attempt>& attempt);
+  [[nodiscard]] std::string invoke(const Instance& instance,
+                                   const std::shared_ptr<Attempt>& attempt);
   void watch_attempt(const std::shared_ptr<Instance>& instance,
                      const std::shared_ptr<Attempt>& attempt);
   void arm();
@@ -246,7 +252,8 @@ class Core : public std::enable_shared_from_this<Core> {
   Inbox inbox_{*this};
 
   std::atomic<bool> stopping_{false};
-  std::atomic<std::size_t> busy_{0};  // Jobs and commits that are under way.
+  std::atomic<bool> steps_stopped_{false};  // What steps return from now on is ignored.
+  std::atomic<std::size_t> busy_{0};        // Jobs and commits that are under way.
   std::shared_ptr<Executor> jobs_;
   std::shared_ptr<Executor> steps_;
   std::shared_ptr<Partitions> partitions_;

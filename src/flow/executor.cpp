@@ -1,6 +1,8 @@
 #include "flow/executor.hpp"
 
 #include <algorithm>
+#include <deque>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -17,7 +19,9 @@ constexpr std::chrono::microseconds short_job{20};
 constexpr std::chrono::microseconds longest_counted{100};
 constexpr std::chrono::milliseconds look_every{1};
 // Jobs that keep a thread busy while the rest of a batch is called back.
-constexpr std::size_t several = 8;
+constexpr std::size_t many = 32;
+// Jobs of a batch that others may join.
+constexpr std::size_t several = 4;
 
 // Of the calling thread: its pool, and whether its job ends soon.
 thread_local ThreadPool* serving = nullptr;
@@ -27,21 +31,71 @@ thread_local bool is_ending = false;
 
 void ThreadPool::ending() noexcept { is_ending = true; }
 
-void ThreadPool::post(std::function<void()> job) {
-  const bool in_batch = stores::ToldTogether::here();
-  {
-    const base::Mutex::Scoped lock{mutex_};
-    jobs_.push_back(std::move(job));
-    if (serving == this && is_ending && jobs_.size() == 1) return;
-    if (!in_batch || jobs_.size() >= several) {
-      call_another();
-      return;
-    }
+// What the callbacks of a batch have posted.
+struct ThreadPool::Gathered {
+  const ThreadPool* pool = nullptr;
+  std::vector<std::function<void()>> jobs;
+  std::vector<std::function<void()>> along;
+  std::shared_ptr<ThreadPool> otherwise;
+};
+
+ThreadPool::Gathered& ThreadPool::gathered() {
+  static thread_local std::deque<Gathered> all;  // References to its elements stay valid.
+  auto at = std::ranges::find(all, this, &Gathered::pool);
+  if (at == all.end()) at = std::ranges::find(all, nullptr, &Gathered::pool);
+  if (at == all.end()) at = all.emplace(all.end());
+  if (at->pool == nullptr) {
+    at->pool = this;
+    stores::ToldTogether::at_end(this, [self = shared_from_this()] {
+      self->queue_gathered();
+      self->gathered() = {};
+    });
   }
-  stores::ToldTogether::at_end(this, [self = shared_from_this()] {
-    const base::Mutex::Scoped lock{self->mutex_};
-    if (!self->jobs_.empty()) self->call_another();
-  });
+  return *at;
+}
+
+// NOLINTBEGIN(misc-no-recursion): it posts to another pool, which gathers nothing along.
+void ThreadPool::queue_gathered() {
+  Gathered& mine = gathered();
+  bool joins = false;
+  if (!mine.jobs.empty()) {
+    const base::Mutex::Scoped lock{mutex_};
+    joins = mine.jobs.size() >= several && busy_ <= 1 && usual_ < short_job;
+    if (joins) std::ranges::move(mine.along, std::front_inserter(jobs_));
+    std::ranges::move(mine.jobs, std::back_inserter(jobs_));
+    call_another();
+  }
+  mine.jobs.clear();
+  if (!joins) {
+    for (std::function<void()>& job : mine.along) mine.otherwise->post(std::move(job));
+  }
+  mine.along.clear();
+}
+
+void ThreadPool::post(std::function<void()> job) {
+  if (stores::ToldTogether::here()) {
+    Gathered& mine = gathered();
+    mine.jobs.push_back(std::move(job));
+    if (mine.jobs.size() >= many) queue_gathered();
+    return;
+  }
+  const base::Mutex::Scoped lock{mutex_};
+  jobs_.push_back(std::move(job));
+  if (serving == this && is_ending && jobs_.size() == 1) return;
+  call_another();
+}
+
+// NOLINTEND(misc-no-recursion)
+
+void ThreadPool::post_along(std::function<void()> job,
+                            const std::shared_ptr<ThreadPool>& otherwise) {
+  if (!stores::ToldTogether::here()) {
+    otherwise->post(std::move(job));
+    return;
+  }
+  Gathered& mine = gathered();
+  mine.along.push_back(std::move(job));
+  mine.otherwise = otherwise;
 }
 
 bool ThreadPool::post_if_idle(const std::function<void()>& job) {

@@ -5,8 +5,8 @@
 // keeps that thread, and then runs the next one itself. While jobs are long, each one that waits
 // wakes a thread. A thread that is about to end its job takes the next one itself.
 //
-// Jobs that callbacks of one batch of the store post wake a thread when there are several, or when
-// the last callback has returned.
+// Jobs that callbacks of one batch of the store post are gathered: they reach the queue, and wake a
+// thread, when there are several, or when the last callback has returned.
 //
 // Invariant: while a job waits and not every thread has one, a thread is being woken, the guard is
 // awake, or a thread that calls back will see to it.
@@ -38,6 +38,9 @@ class ThreadPool final : public Executor, public std::enable_shared_from_this<Th
   ~ThreadPool() override { stop(); }
 
   void post(std::function<void()> job) override;
+  // A short job of a callback. Where the batch also posts several jobs here, and jobs are short, it
+  // runs with them, before them. Else it is posted to the other pool.
+  void post_along(std::function<void()> job, const std::shared_ptr<ThreadPool>& otherwise);
   // Takes the job only if no thread has one.
   [[nodiscard]] bool post_if_idle(const std::function<void()>& job);
   // What follows in the job that calls this does not block: one job that it posts to its own pool
@@ -58,6 +61,10 @@ class ThreadPool final : public Executor, public std::enable_shared_from_this<Th
  private:
   using Clock = std::chrono::steady_clock;
 
+  struct Gathered;
+  // Those of the calling thread.
+  [[nodiscard]] Gathered& gathered();
+  void queue_gathered();
   void serve();
   // Until it is called, or a job waits for too long.
   void sleep(base::Mutex::Scoped& lock) TENURE_REQUIRES(mutex_);

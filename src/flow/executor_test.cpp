@@ -82,6 +82,71 @@ TEST(FlowThreadPool, AJobOfACallbackRunsAtTheLatestAfterTheBatch) {
   pool->stop();
 }
 
+// Along with the jobs of its batch or in the other pool, but once. Without such jobs, in the other.
+TEST(FlowThreadPool, AShortJobOfABatchRunsOnce) {
+  const auto pool = std::make_shared<ThreadPool>(2);
+  const auto other = std::make_shared<ThreadPool>(1);
+  const auto id_of = [](ThreadPool& one) {
+    std::promise<std::thread::id> ran;
+    one.post([&] { ran.set_value(std::this_thread::get_id()); });
+    return ran.get_future().get();
+  };
+  const std::thread::id elsewhere = id_of(*other);
+  make_lazy(*pool);
+  std::atomic<int> jobs = 0;
+  std::atomic<int> along = 0;
+  std::atomic<int> there = 0;
+  const auto short_job = [&] {
+    ++along;
+    if (std::this_thread::get_id() == elsewhere) ++there;
+  };
+  pool->post_along(short_job, other);
+  for (const int batch : {0, 1, 10, 100}) {
+    const ToldTogether together;
+    pool->post_along(short_job, other);
+    for (int i = 0; i < batch; ++i) pool->post([&] { ++jobs; });
+    pool->post_along(short_job, other);
+  }
+  pool->stop();
+  other->stop();
+  EXPECT_EQ(jobs, 111);
+  EXPECT_EQ(along, 9);
+  EXPECT_GE(there, 5);  // Those without a batch of several jobs.
+}
+
+// A pool whose threads are busy: short jobs of a batch run in the other one, at once.
+TEST(FlowThreadPool, AShortJobDoesNotWaitForLongOnes) {
+  const auto pool = std::make_shared<ThreadPool>(2);
+  const auto other = std::make_shared<ThreadPool>(1);
+  std::latch busy{3};
+  std::promise<void> end;
+  for (const auto ended = end.get_future().share(); const int i : {1, 2}) {
+    static_cast<void>(i);
+    pool->post([&busy, ended] {
+      busy.arrive_and_wait();
+      ended.wait();
+    });
+  }
+  busy.arrive_and_wait();
+  constexpr int count = 100;
+  std::latch ran{count};
+  std::atomic<int> jobs = 0;
+  // On a thread that has gathered nothing before.
+  std::thread{[&] {
+    const ToldTogether together;
+    for (int i = 0; i < count; ++i) {
+      pool->post([&] { ++jobs; });
+      pool->post_along([&] { ran.count_down(); }, other);
+    }
+  }}.join();
+  kit::until([&] { return ran.try_wait(); });
+  EXPECT_EQ(jobs, 0);
+  end.set_value();
+  pool->stop();
+  other->stop();
+  EXPECT_EQ(jobs, count);
+}
+
 TEST(FlowThreadPool, AJobThatIsBlockedLeavesThePoolIdle) {
   const auto pool = std::make_shared<ThreadPool>(2);
   make_lazy(*pool);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "flow/crash_kit.hpp"
+#include "flow/crash_test.hpp"
 #include "tenure/flow_test.hpp"
 #include "tests/kit/message.hpp"
 

@@ -5,6 +5,7 @@
 
 #include "flow/core.hpp"
 #include "flow/feeder.hpp"
+#include "store/common/told_together.hpp"
 #include "tenure/detail/saturating.hpp"
 
 namespace tenure::flow {
@@ -56,18 +57,20 @@ std::string Instance::problem() const {
 
 // NOLINTNEXTLINE(misc-no-recursion): go() leaves `here` false, so it posts.
 bool Instance::offer(Event event, bool here) {
+  std::vector<Event> events;  // To deliver here.
   {
     const base::Mutex::Scoped lock{mutex_};
     if (gone_) return false;
     if (!problem_.empty()) return true;  // The store keeps what it was.
-    mailbox_.push_back(std::move(event));
-    if (pumping_ || committing_) return true;
+    const bool pumps = !pumping_ && !committing_;
+    (here && pumps && mailbox_.empty() ? events : mailbox_).push_back(std::move(event));
+    if (!pumps) return true;
     pumping_ = true;
   }
   if (here) {
-    pump();
+    pump(std::move(events));
   } else {
-    core_.post([self = shared_from_this()] { self->pump(); });
+    core_.post_along([self = shared_from_this()] { self->pump(); });
   }
   return true;
 }
@@ -120,23 +123,24 @@ void Instance::set_problem(std::string text) {
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): go() leaves `here` false, so it posts.
-void Instance::pump() {
+void Instance::pump(std::vector<Event> events) {
   bool waits = false;
   while (true) {
-    std::vector<Event> events;
     bool reload = false;
     {
       const base::Mutex::Scoped lock{mutex_};
-      if (gone_ || mailbox_.empty() || !problem_.empty()) {
+      if (gone_ || (events.empty() && mailbox_.empty()) || !problem_.empty()) {
         // Before another thread may pump.
         waits = machine_ && machine_->active() == 0 && running_.empty();
         pumping_ = false;
         if (gone_ || !problem_.empty()) return;
         break;
       }
-      const auto count = static_cast<std::ptrdiff_t>(std::min(mailbox_.size(), turn_events));
-      std::move(mailbox_.begin(), mailbox_.begin() + count, std::back_inserter(events));
-      mailbox_.erase(mailbox_.begin(), mailbox_.begin() + count);
+      if (events.empty()) {
+        const auto count = static_cast<std::ptrdiff_t>(std::min(mailbox_.size(), turn_events));
+        std::move(mailbox_.begin(), mailbox_.begin() + count, std::back_inserter(events));
+        mailbox_.erase(mailbox_.begin(), mailbox_.begin() + count);
+      }
       reload = std::exchange(reload_, false);
     }
     if (reload) {
@@ -153,6 +157,7 @@ void Instance::pump() {
     } catch (const std::exception& error) {
       set_problem("workflow '" + id_ + "' cannot go on: " + error.what());
     }
+    events.clear();
   }
   if (waits) core_.waits(shared_from_this());
 }
@@ -201,7 +206,8 @@ bool Instance::turn(std::vector<Event>& events) {
   if (!record_ || !machine_) {
     if (!load(events)) return false;
   }
-  Turn turn;
+  auto own = std::make_shared<Turn>();
+  Turn& turn = *own;
   turn.now = std::max(core_.store().now(), machine_ ? machine_->now() : Instant::min());
   std::size_t handled = 0;
   if (const auto* slot = std::get_if<Event::Slot>(&events.front().what)) {
@@ -226,10 +232,10 @@ bool Instance::turn(std::vector<Event>& events) {
     store_updates(turn);
   }
   if (!turn.txn.writes.empty()) {
-    commit(std::move(turn));
+    commit(std::move(own));
     return false;
   }
-  after(turn);
+  after(own);
   return true;
 }
 
@@ -389,31 +395,29 @@ void Instance::clear_away(std::vector<Event>& events) {
 // --- commits
 
 // NOLINTBEGIN(misc-no-recursion): go() leaves `here` false, so it posts.
-void Instance::commit(Turn&& turn) {
-  Txn& txn = turn.txn;
+void Instance::commit(std::shared_ptr<Turn> turn) {
+  Txn& txn = turn->txn;
   txn.guards.reserve(txn.guards.size() + reign_->guards.size() + 1);
   txn.guards.insert(txn.guards.end(), reign_->guards.begin(), reign_->guards.end());
-  if (turn.first_order) {
-    txn.guards.push_back(Guard::absent(keys::log(log_prefix_, *turn.first_order)));
+  if (const auto& first = turn->first_order) {
+    txn.guards.push_back(Guard::absent(keys::log(log_prefix_, *first)));
   }
   txn.durability = core_.options().durability;
-  if (turn.ended && !turn.ended->admission.empty()) turn.without_place = txn;
+  if (turn->ended && !turn->ended->admission.empty()) turn->without_place = txn;
   {
     const base::Mutex::Scoped lock{mutex_};
     committing_ = true;
     pumping_ = false;
   }
-  apply(std::make_shared<Turn>(std::move(turn)));
+  apply(std::move(turn));
 }
 
-void Instance::apply(const std::shared_ptr<Turn>& turn) {
-  Txn txn = std::move(turn->txn);
-  turn->txn = {};
+void Instance::apply(std::shared_ptr<Turn> turn) {
   if (turn->without_place) {
     // NOLINTBEGIN(bugprone-unchecked-optional-access): an end that has a place.
-    txn = *turn->without_place;
+    turn->txn = *turn->without_place;
     try {
-      turn->handover = core_.give_back(turn->ended->admission, txn);
+      turn->handover = core_.give_back(turn->ended->admission, turn->txn);
     } catch (const StoreError&) {
       retry(std::move(turn->events));
       return;
@@ -421,59 +425,66 @@ void Instance::apply(const std::shared_ptr<Turn>& turn) {
     // NOLINTEND(bugprone-unchecked-optional-access)
   }
   core_.begin_commit();
-  const auto done = [self = shared_from_this(), turn](const Outcome& outcome,
-                                                      const std::exception_ptr& error) {
-    self->applied(turn, outcome, error);
-    self->core_.end_commit();
-  };
+  turn->instance = shared_from_this();
   if (!core_.alone()) {
-    core_.store().apply_then(std::move(txn), done);
+    core_.store().apply_later(std::move(turn));
     return;
   }
   // Nothing to share a sync with: two changes of threads are saved.
-  Outcome outcome;
-  std::exception_ptr error;
   try {
     const ThreadPool::Blocked blocked;
-    outcome = core_.store().apply(txn);
+    turn->outcome = core_.store().apply(turn->txn);
   } catch (...) {
-    error = std::current_exception();
+    turn->error = std::current_exception();
   }
-  done(outcome, error);
+  Turn& made = *turn;
+  made.done(std::move(turn));
 }
 
-void Instance::applied(const std::shared_ptr<Turn>& turn, const Outcome& outcome,
-                       const std::exception_ptr& error) {
-  const bool done = !error && outcome.committed;
+void Instance::Turn::done(std::shared_ptr<Deferred> self) noexcept {
+  const std::shared_ptr<Instance> one = std::move(instance);
+  auto turn = std::static_pointer_cast<Turn>(std::move(self));
+  if (turn->ended && stores::ToldTogether::here()) {
+    // Whoever waits for the end is called back: other commits need not wait for that.
+    one->core_.post_along([one, turn = std::move(turn)] { one->applied(turn); });
+  } else {
+    one->applied(std::move(turn));
+  }
+  one->core_.end_commit();
+}
+
+void Instance::applied(std::shared_ptr<Turn> turn) {
+  const bool done = !turn->error && turn->outcome.committed;
   if (turn->without_place) core_.gave_back(turn->handover, done);
   if (done && turn->ended && !turn->handover.removes) turn->ended->admission.clear();
-  if (turn->without_place && !done && !error && ++turn->tries < max_end_tries &&
+  if (turn->without_place && !done && !turn->error && ++turn->tries < max_end_tries &&
       !core_.stopping() && core_.owns(partition_, reign_)) {
     // Another one was first in line.
-    core_.post([self = shared_from_this(), turn] { self->apply(turn); });
+    core_.post([self = shared_from_this(), turn = std::move(turn)] { self->apply(turn); });
     return;
   }
-  committed(*turn, outcome, error);
+  committed(turn);
 }
 
-void Instance::committed(Turn& turn, const Outcome& outcome, const std::exception_ptr& error) {
-  if (error || !outcome.committed) {
+void Instance::committed(const std::shared_ptr<Turn>& turn) {
+  if (turn->error || !turn->outcome.committed) {
     if (core_.stopping() || !core_.owns(partition_, reign_)) {
       abandon();
       const base::Mutex::Scoped lock{mutex_};
       committing_ = false;
       return;
     }
-    if (!error && turn.slot) {  // Somebody else changed the slot, or the workflow was taken over.
+    if (const auto& slot = turn->slot; slot && !turn->error) {
+      // Somebody else changed the slot, or the workflow was taken over.
       const base::Mutex::Scoped lock{mutex_};
       mailbox_.insert(mailbox_.begin(),
-                      Event{Event::Slot{.key = turn.slot->key, .tries = turn.slot->tries + 1}});
+                      Event{Event::Slot{.key = slot->key, .tries = slot->tries + 1}});
       committing_ = false;
       pumping_ = true;
       core_.post([self = shared_from_this()] { self->pump(); });
       return;
     }
-    retry(std::move(turn.events));
+    retry(std::move(turn->events));
     return;
   }
   failures_ = 0;
@@ -494,21 +505,22 @@ void Instance::committed(Turn& turn, const Outcome& outcome, const std::exceptio
 // NOLINTEND(misc-no-recursion)
 
 // NOLINTNEXTLINE(misc-no-recursion): go() leaves `here` false, so it posts.
-void Instance::after(Turn& turn) {
+void Instance::after(const std::shared_ptr<Turn>& own) {
+  Turn& turn = *own;
   for (const std::string& key : turn.new_timers) core_.add_timer(key);
   for (const std::string& key : turn.old_timers) core_.remove_timer(key);
   for (const std::string& key : turn.told) core_.message_done(key);
   if (turn.runnable_row) runnable_row_ = *turn.runnable_row;
   if (turn.result || turn.runnable_row) fresh_row_ = false;
   if (turn.slot) runnable_row_ = fresh_row_ = true;
-  for (const std::shared_ptr<Attempt>& attempt : turn.starts) {
-    core_.start_attempt(shared_from_this(), attempt);
+  for (std::shared_ptr<Attempt>& attempt : turn.starts) {
+    core_.start_attempt(shared_from_this(), std::move(attempt), own);
   }
   for (auto& lock : turn.locks) {
     core_.ask_lock(id_, lock.key, std::move(lock.owner), std::move(lock.claims));
   }
   start_children(turn);
-  {
+  if (!turn.slots.empty() || turn.recorded) {
     const base::Mutex::Scoped lock{mutex_};
     for (const OpKey& key : turn.slots) mailbox_.push_back({Event::Slot{.key = key}});
     if (turn.recorded) {

@@ -50,11 +50,17 @@ struct Attempt {
   std::uint32_t number = 1;
   std::string step;
   std::shared_ptr<const detail::StepCall> call;
-  std::stop_source stop;
+  // Without a state where its function cannot ask for it.
+  std::stop_source stop{std::nostopstate};
   std::chrono::nanoseconds heartbeat{};  // Zero: none is asked for.
   std::optional<Instant> ends;           // At its time limit.
   std::atomic<std::int64_t> last_beat{0};
   std::atomic<bool> abandoned{false};  // What it returns from now on is ignored.
+
+  // Whether anybody may have to find it while it runs.
+  [[nodiscard]] bool is_listed() const noexcept {
+    return stop.stop_possible() || ends || heartbeat.count() > 0;
+  }
 };
 
 struct Event {
@@ -120,8 +126,10 @@ class Instance : public std::enable_shared_from_this<Instance> {
 
  private:
   // What a turn writes, and what happens when that is committed.
-  struct Turn {
-    Txn txn;
+  struct Turn final : Deferred {
+    void done(std::shared_ptr<Deferred> self) noexcept override;
+
+    std::shared_ptr<Instance> instance;  // While the store has the turn.
     Instant now;
     std::vector<Event> events;
     std::optional<std::uint32_t> first_order;  // Of the entries that it writes.
@@ -155,7 +163,7 @@ class Instance : public std::enable_shared_from_this<Instance> {
   static constexpr std::uint32_t max_end_tries = 100;
   static constexpr std::uint32_t max_slot_tries = 100;
 
-  void pump();
+  void pump(std::vector<Event> events = {});
   bool turn(std::vector<Event>& events);
   void retry(std::vector<Event> events);
   bool load(std::vector<Event>& events);
@@ -203,12 +211,11 @@ class Instance : public std::enable_shared_from_this<Instance> {
   void begin_next_run();
   void append_patches(Turn& turn);
   void run_slot(const Event::Slot& slot, Turn& turn);
-  void commit(Turn&& turn);
-  void apply(const std::shared_ptr<Turn>& turn);
-  void applied(const std::shared_ptr<Turn>& turn, const Outcome& outcome,
-               const std::exception_ptr& error);
-  void committed(Turn& turn, const Outcome& outcome, const std::exception_ptr& error);
-  void after(Turn& turn);
+  void commit(std::shared_ptr<Turn> turn);
+  void apply(std::shared_ptr<Turn> turn);
+  void applied(std::shared_ptr<Turn> turn);
+  void committed(const std::shared_ptr<Turn>& turn);
+  void after(const std::shared_ptr<Turn>& own);
   void set_problem(std::string text);
   void go();  // The instance is gone.
 

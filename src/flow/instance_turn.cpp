@@ -267,14 +267,11 @@ void Instance::collect(Turn& turn) {
   append_patches(turn);  // Of the code before the first entry.
   while (!turn.full) {
     const std::vector<OpKey> cancelled = machine_->take_cancelled();
-    const std::vector<Operation*> fresh = machine_->take_fresh();
+    const std::vector<OpKey> fresh = machine_->take_fresh();
     if (cancelled.empty() && fresh.empty()) break;
     for (const OpKey& key : cancelled) cancel_step(key, turn);
     // An entry may end others: look each one up again.
-    std::vector<OpKey> keys;
-    keys.reserve(fresh.size());
-    for (const Operation* one : fresh) keys.push_back(one->key());
-    for (const OpKey& key : keys) {
+    for (const OpKey& key : fresh) {
       if (Operation* const operation = machine_->find(key)) dispatch(*operation, turn);
     }
   }
@@ -389,6 +386,9 @@ void Instance::start_attempt(StepBase& step, Turn& turn) {
   attempt->number = step.attempt();
   attempt->step = step.name();
   attempt->call = step.make_call();
+  if (attempt->call->wants_context() || core_.options().instead) {
+    attempt->stop = std::stop_source{};
+  }
   attempt->heartbeat = step.options().heartbeat;
   attempt->last_beat = turn.now.time_since_epoch().count();
   const Step& options = step.options();

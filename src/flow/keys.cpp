@@ -64,7 +64,9 @@ std::string log_prefix(Partition partition, std::string_view id, std::uint32_t r
   return key;
 }
 std::string log(const std::string& prefix, std::uint32_t order) {
-  std::string key = prefix;
+  std::string key;
+  key.reserve(prefix.size() + 4);
+  key += prefix;
   add(key, order, 4);
   return key;
 }

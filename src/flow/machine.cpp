@@ -246,13 +246,12 @@ Operation* Machine::find(const OpKey& key) const {
   return at == operations_.end() ? nullptr : at->second;
 }
 
-std::vector<Operation*> Machine::take_fresh() {
-  std::vector<Operation*> taken;
-  for (const OpKey& key : std::exchange(fresh_, {})) {
+std::vector<OpKey> Machine::take_fresh() {
+  std::vector<OpKey> taken = std::exchange(fresh_, {});
+  std::erase_if(taken, [this](const OpKey& key) {
     Operation* const operation = find(key);
-    if (operation == nullptr || std::exchange(operation->dispatched_, true)) continue;
-    taken.push_back(operation);
-  }
+    return operation == nullptr || std::exchange(operation->dispatched_, true);
+  });
   return taken;
 }
 

@@ -244,6 +244,11 @@ ReignRef Partitions::owner(Partition partition) const {
   return partition < slots_.size() ? slots_[partition].reign : nullptr;
 }
 
+bool Partitions::owns(Partition partition, const ReignRef& reign) const {
+  const base::Mutex::Scoped lock{mutex_};
+  return partition < slots_.size() && slots_[partition].reign == reign;
+}
+
 void Partitions::stop() {
   stop_.request_stop();
   std::unique_ptr<Watch> bell;

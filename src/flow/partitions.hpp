@@ -69,6 +69,7 @@ class Partitions : public std::enable_shared_from_this<Partitions> {
   [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
   // Null: another engine's, or nobody's.
   [[nodiscard]] ReignRef owner(Partition partition) const;
+  [[nodiscard]] bool owns(Partition partition, const ReignRef& reign) const;
   // The space that the locks are in; another one after a session was lost. After begin().
   [[nodiscard]] std::shared_ptr<const Space> space() const;
   // Claims nothing more, gives back what is owned, and waits for the space's threads.

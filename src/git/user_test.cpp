@@ -103,7 +103,7 @@ TEST_F(GitUser, G01_G02_ALockOfAnotherGitIsReportedWithItsAgeAndOwner) {
   for (const char* name : {"index.lock", "HEAD.lock", "refs/heads/main.lock", "packed-refs.lock"}) {
     const fs::path lock = copy / ".git" / name;
     write(lock, "");
-    fs::last_write_time(lock, fs::file_time_type::clock::now() - std::chrono::hours{264});
+    fs::last_write_time(lock, fs::file_time_type::clock::now() - std::chrono::hours{265});
     std::string message;
     EXPECT_EQ(problem_of([&] { store.transaction(&add_one); }, &message), Problem::locked);
     EXPECT_TRUE(contains(message, lock.string() + "' of user ")) << message;

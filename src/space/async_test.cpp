@@ -10,7 +10,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/use_future.hpp>
-#include <coroutine>
 #include <exception>
 #include <future>
 #include <latch>
@@ -19,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/detached.hpp"
 #include "space/any_space_test.hpp"
 #include "tenure/asio.hpp"
 #include "tenure/tenure.hpp"
@@ -28,23 +28,13 @@ namespace {
 
 namespace asio = boost::asio;
 
-// Starts at once, and ends by itself.
-struct Detached {
-  struct promise_type {  // NOLINT(readability-identifier-naming): the language's name.
-    static Detached get_return_object() { return {}; }
-    static std::suspend_never initial_suspend() noexcept { return {}; }
-    static std::suspend_never final_suspend() noexcept { return {}; }
-    static void return_void() {}
-    static void unhandled_exception() { std::terminate(); }
-  };
-};
-
 const Path book = Path::of("book");
 
 class AnyAsync : public AnySpace {};
 TENURE_IN_ALL_SPACES(AnyAsync);
 
-Detached take_in_turn(const Space& space, int number, std::vector<int>& order, std::latch& done) {
+base::Detached take_in_turn(const Space& space, int number, std::vector<int>& order,
+                            std::latch& done) {
   {
     const Hold hold = co_await space.async_lock(book);
     order.push_back(number);
@@ -52,7 +42,7 @@ Detached take_in_turn(const Space& space, int number, std::vector<int>& order, s
   done.count_down();
 }
 
-Detached lock_once(Locker locker, Path path, std::latch& done) {
+base::Detached lock_once(Locker locker, Path path, std::latch& done) {
   {
     const Hold hold = co_await locker.async_lock(path);
   }
@@ -87,7 +77,7 @@ TEST_P(AnyAsync, CoroutinesAreServedInOrder) {
   for (int i = 0; i < count; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
 }
 
-Detached ask_again(const Space& space, std::latch& done) {
+base::Detached ask_again(const Space& space, std::latch& done) {
   {
     const Hold outer = co_await space.async_lock(book);
     const Hold inner = space.lock(Path::of("film"));  // Waits, on the thread that resumed it.
@@ -108,7 +98,8 @@ TEST_P(AnyAsync, AResumedCoroutineMayWaitItself) {
   done.wait();
 }
 
-Detached until_stopped(const Space& space, std::stop_token stop, bool& got, std::latch& done) {
+base::Detached until_stopped(const Space& space, std::stop_token stop, bool& got,
+                             std::latch& done) {
   got = (co_await space.async_lock(book, stop)).has_value();
   done.count_down();
 }

@@ -1,10 +1,9 @@
 #include "tenure/await.hpp"
+#include "base/detached.hpp"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <coroutine>
-#include <exception>
 #include <functional>
 #include <optional>
 #include <stop_token>
@@ -20,17 +19,6 @@ namespace {
 
 const Path book = Path::of("book");
 
-// A coroutine that starts at once and is nobody's child.
-struct Detached {
-  struct promise_type {
-    Detached get_return_object() noexcept { return {}; }
-    std::suspend_never initial_suspend() noexcept { return {}; }
-    std::suspend_never final_suspend() noexcept { return {}; }
-    void return_void() noexcept {}
-    void unhandled_exception() noexcept { std::terminate(); }
-  };
-};
-
 // Runs what it is given when it is told to.
 struct Later {
   std::vector<std::function<void()>>* queue;
@@ -40,7 +28,7 @@ struct Later {
   }
 };
 
-Detached note(const Space& space, Claim claim, std::string name, std::string& log) {
+base::Detached note(const Space& space, Claim claim, std::string name, std::string& log) {
   const Hold hold = co_await space.async_lock(claim);
   log += name;
 }
@@ -63,7 +51,7 @@ TEST(Await, GoesOnAtOnceWhenFreeAndIsResumedInOrderOtherwise) {
 TEST(Await, AHundredThousandHandOffsNeedNoStack) {
   const Space space = open("local:");
   int served = 0;
-  const auto count = [](const Space& in, int& total) -> Detached {
+  const auto count = [](const Space& in, int& total) -> base::Detached {
     const Hold hold = co_await in.async_lock(book);
     ++total;
   };
@@ -74,7 +62,7 @@ TEST(Await, AHundredThousandHandOffsNeedNoStack) {
   EXPECT_EQ(served, 100'000);
 }
 
-Detached note_several(const Space& space, std::vector<Claim> claims, bool& done) {
+base::Detached note_several(const Space& space, std::vector<Claim> claims, bool& done) {
   const Hold hold = co_await space.async_lock(claims);
   done = true;
 }
@@ -90,7 +78,7 @@ TEST(Await, SeveralClaims) {
 }
 
 #if defined(__clang__)  // g++ 12 does not compile braces inside of a co_await.
-Detached note_braces(const Space& space, bool& done) {
+base::Detached note_braces(const Space& space, bool& done) {
   const Hold hold = co_await space.async_lock({book.shared(), Path::of("film", 1)});
   done = true;
 }
@@ -106,7 +94,7 @@ TEST(Await, SeveralClaimsInBraces) {
 }
 #endif
 
-Detached note_on(const Space& space, Later later, std::string& log) {
+base::Detached note_on(const Space& space, Later later, std::string& log) {
   const Hold hold = co_await space.async_lock(book, resume_on(later));
   log += "resumed";
 }
@@ -125,7 +113,7 @@ TEST(Await, IsResumedOnTheExecutorItNames) {
   EXPECT_EQ(log, "resumed");
 }
 
-Detached note_outcome(const Space& space, std::stop_token stop, std::string& log) {
+base::Detached note_outcome(const Space& space, std::stop_token stop, std::string& log) {
   const std::optional<Hold> hold = co_await space.async_lock(book, std::move(stop));
   log += hold ? "held " : "stopped ";
 }
@@ -148,7 +136,7 @@ TEST(Await, StopTokenEndsAWait) {
   EXPECT_TRUE(space.inspect().empty());
 }
 
-Detached note_error(const Locker& locker, Claim claim, std::string& log) {
+base::Detached note_error(const Locker& locker, Claim claim, std::string& log) {
   try {
     const Hold hold = co_await locker.async_lock(claim);
     log += "held ";
@@ -188,7 +176,7 @@ TEST(Await, StopRacesWithGrant) {
     std::stop_source stop;
     Hold hold = space.lock(book);
     const auto wait = [](const Space& in, std::stop_token token,
-                         std::atomic<int>& ends) -> Detached {
+                         std::atomic<int>& ends) -> base::Detached {
       const std::optional<Hold> mine = co_await in.async_lock(book, std::move(token));
       ends.fetch_add(1);
     };
@@ -201,7 +189,7 @@ TEST(Await, StopRacesWithGrant) {
   }
 }
 
-Detached call_when_held(const Space& space, Claim claim, std::function<void()> call) {
+base::Detached call_when_held(const Space& space, Claim claim, std::function<void()> call) {
   const Hold hold = co_await space.async_lock(std::move(claim));
   call();
 }
@@ -213,7 +201,7 @@ TEST(Await, AStopAfterAnEvictionTouchesNobody) {
   std::string log;
   std::stop_source stop;
   Hold reader = space.lock(book.shared());
-  const auto wait = [](const Space& in, std::stop_token token, std::string& out) -> Detached {
+  const auto wait = [](const Space& in, std::stop_token token, std::string& out) -> base::Detached {
     try {
       const std::optional<Hold> hold = co_await in.async_lock(book, std::move(token));
       out += hold ? "held " : "stopped ";
@@ -233,7 +221,7 @@ TEST(Await, AStopAfterAnEvictionTouchesNobody) {
   EXPECT_TRUE(space.inspect().empty());
 }
 
-Detached hold_as(Locker locker, Claim claim, std::atomic<int>& served) {
+base::Detached hold_as(Locker locker, Claim claim, std::atomic<int>& served) {
   {
     const Hold hold = co_await locker.async_lock(std::move(claim));
   }

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <coroutine>
 #include <exception>
 #include <latch>
 #include <optional>
@@ -13,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/detached.hpp"
 #include "space/any_space_test.hpp"
 #include "tenure/tenure.hpp"
 
@@ -20,16 +20,6 @@ namespace tenure {
 namespace {
 
 using namespace std::chrono_literals;
-
-struct Detached {
-  struct promise_type {  // NOLINT(readability-identifier-naming): the language's name.
-    static Detached get_return_object() { return {}; }
-    static std::suspend_never initial_suspend() noexcept { return {}; }
-    static std::suspend_never final_suspend() noexcept { return {}; }
-    static void return_void() {}
-    static void unhandled_exception() { std::terminate(); }
-  };
-};
 
 const Path book = Path::of("book");
 
@@ -46,12 +36,12 @@ struct Outcome {
   }
 };
 
-Detached try_once(const Space& space, Outcome& outcome) {
+base::Detached try_once(const Space& space, Outcome& outcome) {
   const std::optional<Hold> hold = co_await space.async_try_lock(book);
   outcome.end(hold);
 }
-Detached try_for(const Space& space, std::chrono::nanoseconds time, std::stop_token stop,
-                 Outcome& outcome) {
+base::Detached try_for(const Space& space, std::chrono::nanoseconds time, std::stop_token stop,
+                       Outcome& outcome) {
   const std::optional<Hold> hold = co_await space.async_try_lock_for(book, time, stop);
   outcome.end(hold);
 }
@@ -157,7 +147,7 @@ TEST_P(AnyBoundedAsync, ACallbackGetsTheHoldOrTheError) {
   second.wait();
 }
 
-Detached add_up(const Space& space, int& sum, std::latch& done) {
+base::Detached add_up(const Space& space, int& sum, std::latch& done) {
   const auto three = [] { return 3; };
   sum += co_await space.async_with(book, three);
   const auto token = [](const Hold& hold) { return hold.token() != Token{} ? 4 : 0; };
@@ -191,8 +181,8 @@ TEST_P(AnyBoundedAsync, ABodyRunsWhileTheLockIsHeld) {
   await_tickets(space, 0);
 }
 
-Detached add_up_in_time(const Space& space, std::stop_token stop, std::vector<std::string>& outcome,
-                        std::latch& done) {
+base::Detached add_up_in_time(const Space& space, std::stop_token stop,
+                              std::vector<std::string>& outcome, std::latch& done) {
   const auto three = [] { return 3; };
   const auto nothing = [] {};
   const auto film = [&space](const Hold&) { return space.async_lock("film"); };

@@ -66,29 +66,40 @@ std::optional<Hold> Locker::try_once(const Request& request) const {
 
 std::optional<Hold> Locker::wait(const Request& request, detail::TimeLeft left,
                                  std::stop_token stop) const {
-  using std::chrono::nanoseconds;
-  using std::chrono::steady_clock;
   if (stop.stop_requested()) return std::nullopt;
   detail::Backend* const backend = backend_.get();
   if (const detail::Grant grant = if_free(request); grant.ticket != nullptr) {
     return detail::HoldAccess::make(backend, grant);
   }
-  detail::SyncWaiter waiter;
+  const std::optional<detail::Grant> grant =
+      detail::wait_for_grant(*backend, ask(request), left, std::move(stop));
+  if (!grant.has_value()) return std::nullopt;
+  return detail::HoldAccess::make(backend, *grant);
+}
+
+std::optional<detail::Grant> detail::wait_for_grant(Backend& backend, const Ask& ask, TimeLeft left,
+                                                    std::stop_token stop) {
+  using std::chrono::nanoseconds;
+  using std::chrono::steady_clock;
+  SyncWaiter waiter;
   if (left.left != nullptr || stop.stop_possible()) {
-    waiter.caller = detail::Caller::waits_with_limit;
+    waiter.caller = Caller::waits_with_limit;
   }
   const bool one_try = left.left != nullptr && left() <= nanoseconds::zero();
-  const steady_clock::time_point try_until = steady_clock::now() + one_try_limit;
+  const steady_clock::time_point try_until = steady_clock::now() + Locker::one_try_limit;
   if (one_try) {
-    if (!backend->try_in_background(ask(request), waiter)) return try_lock(request);
+    if (!backend.try_in_background(ask, waiter)) {
+      Grant grant;
+      return backend.try_request(ask, grant) ? std::optional{grant} : std::nullopt;
+    }
     left = {.left = [](const void* until) -> nanoseconds {
               return *static_cast<const steady_clock::time_point*>(until) - steady_clock::now();
             },
             .context = &try_until};
   }
-  if (one_try || !backend->request(ask(request), waiter)) {
-    const auto take_back = [backend, &waiter]() noexcept {
-      if (detail::cancel(backend, waiter)) waiter.set_cancelled();
+  if (one_try || !backend.request(ask, waiter)) {
+    const auto take_back = [&backend, &waiter]() noexcept {
+      if (cancel(&backend, waiter)) waiter.set_cancelled();
     };
     const std::stop_callback on_stop{std::move(stop), take_back};
     while (!waiter.finished()) {
@@ -104,7 +115,7 @@ std::optional<Hold> Locker::wait(const Request& request, detail::TimeLeft left,
   }
   if (waiter.was_cancelled() || waiter.was_taken()) return std::nullopt;
   waiter.throw_unless_granted();
-  return detail::HoldAccess::make(backend, waiter.grant);
+  return waiter.grant;
 }
 
 }  // namespace tenure

@@ -3,8 +3,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <coroutine>
-#include <exception>
 #include <latch>
 #include <optional>
 #include <stop_token>
@@ -12,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/detached.hpp"
 #include "space/any_space_test.hpp"
 #include "tenure/tenure.hpp"
 
@@ -19,16 +18,6 @@ namespace tenure {
 namespace {
 
 using namespace std::chrono_literals;
-
-struct Detached {
-  struct promise_type {  // NOLINT(readability-identifier-naming): the language's name.
-    static Detached get_return_object() { return {}; }
-    static std::suspend_never initial_suspend() noexcept { return {}; }
-    static std::suspend_never final_suspend() noexcept { return {}; }
-    static void return_void() {}
-    static void unhandled_exception() { std::terminate(); }
-  };
-};
 
 const Path book = Path::of("book");
 
@@ -101,8 +90,8 @@ TEST_P(AnyObserver, StopsAndCloses) {
   EXPECT_THROW((void)observer.next(), Closed);
 }
 
-Detached count_changes(Observer& observer, std::stop_token stop, std::atomic<int>& seen,
-                       std::latch& done) {
+base::Detached count_changes(Observer& observer, std::stop_token stop, std::atomic<int>& seen,
+                             std::latch& done) {
   while (const auto tickets = co_await observer.async_next(stop)) {
     seen = static_cast<int>(tickets->size());
   }

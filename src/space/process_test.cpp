@@ -9,7 +9,6 @@
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
-#include <coroutine>
 #include <csignal>
 #include <exception>
 #include <memory>
@@ -19,6 +18,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/detached.hpp"
 #include "space/any_space_test.hpp"
 #include "tenure/asio.hpp"
 #include "tenure/await.hpp"
@@ -294,17 +294,7 @@ INSTANTIATE_TEST_SUITE_P(In, KilledClient, ::testing::Values("sqlite", "postgres
 
 // --- a process that can start no thread
 
-struct Detached {
-  struct promise_type {  // NOLINT(readability-identifier-naming): the language's name.
-    Detached get_return_object() noexcept { return {}; }
-    std::suspend_never initial_suspend() noexcept { return {}; }
-    std::suspend_never final_suspend() noexcept { return {}; }
-    void return_void() noexcept {}
-    void unhandled_exception() noexcept { std::terminate(); }
-  };
-};
-
-Detached count_grants(const Space& space, Path path, std::atomic<int>& grants) {
+base::Detached count_grants(const Space& space, Path path, std::atomic<int>& grants) {
   const Hold hold = co_await space.async_lock(path);
   ++grants;
   grants.notify_all();

@@ -1,5 +1,6 @@
-// rule_replay.hpp: plays a script of requests, releases, cancellations and the like on a space, and
-// compares the space with the rule after every step. For tests and fuzzers.
+// rule_replay.hpp: plays a script of requests, releases, cancellations, downgrades, changes of
+// limits and holds that are asked for again on a space, and compares the space with the rule after
+// every step. For tests and fuzzers.
 //
 // One thread makes all calls, and waiters only record their outcome, so each step's outcome is
 // exact. In a space that notifies waiters from other threads, `await_notices` returns when all have
@@ -32,6 +33,7 @@
 #include "space/latest_tokens.hpp"
 #include "tenure/detail/backend.hpp"
 #include "tenure/error.hpp"
+#include "tenure/hold.hpp"
 #include "tenure/rule.hpp"
 
 namespace tenure {
@@ -49,8 +51,10 @@ class RuleReplay {
   ~RuleReplay() {
     for (Actor& actor : actors_) {
       if (actor.role == Role::waiting) detail::cancel(space_, actor);
+      if (!actor.handles.empty()) continue;
       if (actor.role == Role::holding || actor.role == Role::evicted) space_->release(actor.grant);
     }
+    actors_.clear();  // With their handles.
     space_->abandon();
   }
 
@@ -68,6 +72,9 @@ class RuleReplay {
   [[nodiscard]] std::size_t grants() const { return grants_; }
   [[nodiscard]] std::size_t waits() const { return waits_; }
   [[nodiscard]] std::size_t crowds() const { return crowds_; }
+  [[nodiscard]] std::size_t limits() const { return limits_; }
+  [[nodiscard]] std::size_t agains() const { return agains_; }
+  [[nodiscard]] std::size_t upgrades() const { return upgrades_; }
 
  private:
   enum class Role : std::uint8_t { idle, waiting, holding, evicted };
@@ -76,6 +83,10 @@ class RuleReplay {
     Role role = Role::idle;
     std::optional<detail::WaitOutcome> news;
     Ticket ticket;
+    // After the first again(): all handles of the ticket, instead of `grant`.
+    std::vector<Hold> handles;
+    Actor* upgrades = nullptr;  // Whose hold its ticket is to replace,
+    bool busy = false;          // and of that one: it waits for its upgrade.
     static void told(Waiter& waiter, detail::WaitOutcome outcome) noexcept {
       static_cast<Actor&>(waiter).news = outcome;
     }
@@ -119,6 +130,17 @@ class RuleReplay {
     return {path, modes[mode < 3 * agreeing ? mode % agreeing : mode - 2 * agreeing]};
   }
 
+  // Mostly with the limit that is in use.
+  Claim agreed_claim(Script& in) const {
+    Claim wanted = claim(in);
+    const auto clash = find_limit_clash({&wanted, 1}, live_);
+    if (!clash || wanted.mode.limit() == 0 || clash->live.mode.limit() < wanted.mode.weight()) {
+      return wanted;
+    }
+    if (in.below(8) != 0) wanted.mode = wanted.mode.with_limit(clash->live.mode.limit());
+    return wanted;
+  }
+
   [[noreturn]] static void disagree(const std::string& what) { throw std::logic_error(what); }
   static void expect(bool holds, const char* what) {
     if (!holds) disagree(what);
@@ -128,7 +150,8 @@ class RuleReplay {
 
   void step(Script& in) {
     Actor& actor = any(in);
-    switch (in.below(9)) {
+    if (actor.busy) return;
+    switch (in.below(12)) {
       case 0:
       case 1:
       case 2:
@@ -148,6 +171,9 @@ class RuleReplay {
         }
         break;
       case 7: downgrade(actor, in); break;
+      case 8: set_limit(in); break;
+      case 9: again(actor, in); break;
+      case 10: upgrade(actor, in); break;
       default:
         if (in.below(2) == 0) {
           for (std::size_t n = 1 + in.below(3); n > 0; --n) crowd(in);
@@ -202,7 +228,7 @@ class RuleReplay {
 
   void request(Actor& actor, Script& in, bool only_try) {
     std::vector<Claim> claims;
-    for (std::size_t n = in.below(4) == 3 ? 2 : 1; n > 0; --n) claims.push_back(claim(in));
+    for (std::size_t n = in.below(4) == 3 ? 2 : 1; n > 0; --n) claims.push_back(agreed_claim(in));
     const bool faulty = find_fault(claims).has_value();
     const bool clash = find_limit_clash(claims, live_).has_value();
     const Ticket newest{
@@ -234,8 +260,105 @@ class RuleReplay {
     ++(got ? grants_ : waits_);
   }
 
+  // The new ticket is another actor's until it replaces the held one.
+  void upgrade(Actor& actor, Script& in) {
+    Actor& by = any(in);
+    if (actor.role != Role::holding || !actor.handles.empty() || by.role != Role::idle) return;
+    std::vector<Claim> wanted;
+    for (const Claim& held : actor.ticket.claims) {
+      wanted.push_back(in.below(4) == 0 ? held : Claim{held.path});
+    }
+    if (in.below(8) == 0) wanted.back() = agreed_claim(in);
+    const bool allowed = !find_upgrade_fault(actor.ticket.claims, wanted);
+    const bool clash = allowed && find_limit_clash(wanted, live_).has_value();
+    const Ticket newest{.number = Token{std::numeric_limits<std::uint64_t>::max()},
+                        .claims = wanted,
+                        .owner = {},
+                        .replaces = actor.ticket.number};
+    const bool free = tenure::granted(newest, live_);
+    std::vector<Ticket> with = live_;
+    with.push_back(newest);
+    const bool stuck = !find_cycle(with, newest.number).empty();
+    const bool only_try = in.below(3) == 0;
+    by.news.reset();
+    by.grant = {};
+    by.decided = false;
+    bool got = false;
+    const detail::Ask ask{.claims = wanted, .owner = nobody_, .held = &actor.grant};
+    try {
+      got = only_try ? space_->try_request(ask, by.grant) : space_->request(ask, by);
+    } catch (const BadRequest&) {
+      expect(!allowed, "an upgrade that the rule allows was refused");
+      return;
+    } catch (const LimitMismatch&) {
+      expect(clash, "limits agree, but were said not to");
+      return;
+    } catch (const Deadlock&) {
+      expect(allowed && !clash && stuck && !only_try, "an upgrade is no deadlock");
+      return;
+    }
+    expect(allowed && !clash, "an upgrade that should be refused was not");
+    expect(got == free, got ? "upgraded although blocked" : "not upgraded although free");
+    if (!got && only_try) return;
+    expect(got || !stuck, "an upgrade that is a deadlock waits");
+    by.ticket = newest;
+    by.ticket.number = by.grant.token;
+    note_token(wanted, by.ticket.number);
+    live_.push_back(by.ticket);
+    by.role = got ? Role::holding : Role::waiting;
+    ++(got ? grants_ : waits_);
+    by.upgrades = &actor;
+    actor.busy = true;
+    ++upgrades_;
+    if (got) end_upgrade(by);
+  }
+
+  void end_upgrade(Actor& by) {
+    if (by.upgrades == nullptr) return;
+    Actor& held = *std::exchange(by.upgrades, nullptr);
+    held.busy = false;
+    expect(space_->release(held.grant), "a hold was lost while it was upgraded");
+    forget(held);
+  }
+
+  // Reentrancy: the ticket stays until its last handle has gone.
+  void again(Actor& actor, Script& in) {
+    if (actor.role != Role::holding) return;
+    std::vector<Claim> wanted;
+    const std::vector<Claim>& held = actor.ticket.claims;
+    wanted.push_back(in.below(2) == 0 ? held[in.below(held.size())] : agreed_claim(in));
+    if (in.below(2) == 0) wanted.back().path = held[in.below(held.size())].path;
+    const bool covered = !find_again_fault(held, wanted);
+    if (actor.handles.empty()) {
+      actor.handles.push_back(detail::HoldAccess::make(space_, actor.grant));
+    }
+    try {
+      const Hold& any = actor.handles[in.below(actor.handles.size())];
+      actor.handles.push_back(any.again(wanted));
+    } catch (const BadRequest&) {
+      expect(!covered, "a claim that is held was not held again");
+      return;
+    }
+    expect(covered, "a claim was held again that is not held");
+    expect(actor.handles.back().token() == actor.ticket.number, "a handle has another token");
+    ++agains_;
+  }
+
+  // True: the ticket stays.
+  bool release_handle(Actor& actor) {
+    if (actor.handles.empty()) return false;
+    const bool held = actor.handles.back().release();
+    actor.handles.pop_back();
+    if (!actor.handles.empty()) return true;
+    expect(held == (actor.role == Role::holding), "release told wrongly whether it was held");
+    forget(actor);
+    return true;
+  }
+
   void release(Actor& actor) {
+    if (actor.busy) return;
     if (actor.role != Role::holding && actor.role != Role::evicted) return;
+    if (release_handle(actor)) return;
     expect(space_->renew(actor.grant, {}) == (actor.role == Role::holding),
            "renew told wrongly whether it was held");
     const bool held = space_->release(actor.grant);
@@ -252,7 +375,8 @@ class RuleReplay {
       expect(actor.news == detail::WaitOutcome::evicted, "an evicted waiter was not told");
       forget(actor);
     } else if (actor.role == Role::holding) {
-      const std::stop_token lost = space_->lost(actor.grant);
+      const std::stop_token lost =
+          actor.handles.empty() ? space_->lost(actor.grant) : actor.handles.front().lost();
       while (!lost.stop_requested()) std::this_thread::yield();  // Told by a thread of its own.
       std::erase(live_, actor.ticket);
       actor.role = Role::evicted;
@@ -264,19 +388,26 @@ class RuleReplay {
     std::vector<Claim> wanted;
     const std::vector<Claim>& held = actor.ticket.claims;
     for (std::size_t n = 1 + in.below(2); n > 0; --n) {
-      wanted.push_back(claim(in));
+      wanted.push_back(agreed_claim(in));
       // Any path is seldom one that is held.
       if (in.below(2) == 0) wanted.back().path = held[in.below(held.size())].path;
+      if (in.below(4) == 0) wanted.back() = held[in.below(held.size())];
     }
     const auto others = [&] {
       std::vector<Ticket> rest = live_;
       std::erase(rest, actor.ticket);
       return rest;
     }();
-    const bool allowed = !find_fault(wanted) && !find_downgrade_fault(actor.ticket.claims, wanted);
+    const bool allowed = !find_fault(wanted) &&
+                         !find_downgrade_fault(actor.ticket.claims, wanted) &&
+                         actor.handles.size() < 2;
     const bool clash = allowed && find_limit_clash(wanted, others).has_value();
     try {
-      space_->downgrade(actor.grant, wanted);
+      if (actor.handles.empty()) {
+        space_->downgrade(actor.grant, wanted);
+      } else {
+        actor.handles.front().downgrade(wanted);
+      }
     } catch (const BadRequest&) {
       expect(!allowed, "a downgrade that the rule allows was refused");
       return;
@@ -287,11 +418,43 @@ class RuleReplay {
     expect(allowed && !clash, "a downgrade that should be refused was not");
     expect(actor.grant.token == actor.ticket.number, "a downgrade changed the number");
     std::erase(live_, actor.ticket);
+    actor.ticket.kept = kept_after_downgrade(actor.ticket, wanted);
     actor.ticket.claims = wanted;
     live_.push_back(actor.ticket);
   }
 
+  // Of a group that somebody is in, if there is one.
+  void set_limit(Script& in) {
+    std::vector<Claim> limited;
+    for (const Ticket& ticket : live_) {
+      for (const Claim& one : ticket.claims) {
+        if (one.mode.limit() != 0) limited.push_back(one);
+      }
+    }
+    Claim limit = limited.empty() ? Claim{Path::of("a"), Mode::permits(2)}
+                                  : limited[in.below(limited.size())];
+    const auto most = static_cast<std::uint32_t>(1 + in.below(4));
+    limit.mode = Mode::group(limit.mode.name(), most);
+    const auto expected = change_limit(limit, live_);
+    try {
+      const std::size_t members = space_->set_limit(limit);
+      expect(expected.has_value(), "a limit was changed that the rule does not let change");
+      expect(members == expected->members, "set_limit told another number of tickets");
+    } catch (const LimitMismatch&) {
+      expect(!expected.has_value(), "a change of a limit was refused");
+      return;
+    }
+    for (const Ticket& changed : expected->changed) {
+      *std::ranges::find(live_, changed.number, &Ticket::number) = changed;
+      for (Actor& actor : actors_) {
+        if (actor.ticket.number == changed.number) actor.ticket = changed;
+      }
+    }
+    if (!expected->changed.empty()) ++limits_;
+  }
+
   void forget(Actor& actor) {
+    if (actor.upgrades != nullptr) std::exchange(actor.upgrades, nullptr)->busy = false;
     std::erase(live_, actor.ticket);
     actor.ticket = {};
     actor.role = Role::idle;
@@ -304,6 +467,7 @@ class RuleReplay {
       if (actor.role == Role::waiting && actor.news == detail::WaitOutcome::granted) {
         actor.role = Role::holding;
         ++grants_;
+        end_upgrade(actor);
       }
       if (actor.role != Role::waiting && actor.role != Role::holding) continue;
       const bool should = tenure::granted(actor.ticket, live_);
@@ -321,18 +485,28 @@ class RuleReplay {
   }
 
   static Ticket sorted(Ticket ticket) {
+    const Ticket was = ticket;
     std::ranges::sort(ticket.claims, {}, &Claim::path);
+    ticket.kept = 0;
+    for (std::size_t i = 0; i < was.claims.size(); ++i) {
+      const auto now = std::ranges::find(ticket.claims, was.claims[i]) - ticket.claims.begin();
+      if (was.keeps(i)) ticket.kept |= std::uint64_t{1} << static_cast<unsigned>(now);
+    }
     return ticket;
   }
 
   void finish() {
+    const auto leave = [this](Actor& actor) {
+      while (actor.handles.size() > 1) release(actor);
+      release(actor);
+    };
     for (std::size_t round = 0; round < actors_.size() && !live_.empty(); ++round) {
       for (Actor& actor : actors_) {
-        release(actor);
+        leave(actor);
         compare();
       }
     }
-    for (Actor& actor : actors_) release(actor);
+    for (Actor& actor : actors_) leave(actor);
     expect(live_.empty(), "somebody still waits when nobody holds");
     expect(space_->inspect({}).empty(), "something was left behind");
   }
@@ -346,6 +520,9 @@ class RuleReplay {
   LatestTokens<std::monostate> past_;
   std::unordered_set<std::uint64_t> numbers_;
   std::size_t crowds_ = 0;
+  std::size_t limits_ = 0;  // Changed ones.
+  std::size_t agains_ = 0;
+  std::size_t upgrades_ = 0;
   std::size_t grants_ = 0;
   std::size_t waits_ = 0;
   std::size_t comparisons_ = 0;

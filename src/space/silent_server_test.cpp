@@ -11,7 +11,6 @@
 #include <boost/asio/post.hpp>
 #include <boost/system/system_error.hpp>
 #include <chrono>
-#include <coroutine>
 #include <exception>
 #include <latch>
 #include <memory>
@@ -21,6 +20,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/detached.hpp"
 #include "space/any_space_test.hpp"
 #include "tenure/asio.hpp"
 #include "tenure/tenure.hpp"
@@ -35,17 +35,6 @@ using namespace std::chrono_literals;
 using kit::Proxy;
 
 const Path book = Path::of("book");
-
-// Starts at once, and ends by itself.
-struct Started {
-  struct promise_type {  // NOLINT(readability-identifier-naming): the language's name.
-    static Started get_return_object() { return {}; }
-    static std::suspend_never initial_suspend() noexcept { return {}; }
-    static std::suspend_never final_suspend() noexcept { return {}; }
-    static void return_void() {}
-    static void unhandled_exception() { std::terminate(); }
-  };
-};
 
 class SilentServer : public ::testing::TestWithParam<std::string_view> {
  protected:
@@ -156,7 +145,8 @@ TEST_P(SilentServer, AWaitIsGivenUp) {
   expect_nothing_left();
 }
 
-Started until_stopped(const Space& space, std::stop_token stop, bool& got, std::latch& done) {
+base::Detached until_stopped(const Space& space, std::stop_token stop, bool& got,
+                             std::latch& done) {
   got = (co_await space.async_lock(book, std::move(stop))).has_value();
   done.count_down();
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "space/limit_change.hpp"
 #include "space/local/local_space.hpp"
 #include "space/local/named_space.hpp"
 #include "space/sharded/shard_list.hpp"
@@ -41,6 +42,11 @@ std::optional<Hold> Space::find(Token token, const Path& path, std::stop_token s
   if (waiter.was_cancelled()) return std::nullopt;
   waiter.throw_unless_granted();
   return detail::HoldAccess::make(backend, waiter.grant);
+}
+
+std::size_t Space::set_limit(const Claim& limit) const {
+  space::check_limit(limit);
+  return backend_->set_limit(limit);
 }
 
 namespace {

@@ -39,6 +39,9 @@ struct StoreUnderTest {
 struct StoreKind {
   std::string name;
   std::function<StoreUnderTest()> make;
+  // False: revisions of different roots say nothing about each other, not even to an apply that
+  // touches both. Random transactions with tickets then compare no numbers.
+  bool compares_roots = true;
 };
 void PrintTo(const StoreKind& kind, std::ostream* out);  // NOLINT: the name that gtest looks for.
 [[nodiscard]] std::string kind_name(const ::testing::TestParamInfo<StoreKind>& info);

@@ -7,6 +7,17 @@ namespace tenure {
 
 void Store::apply_then(Txn txn, Posted done) noexcept { post(std::move(txn), std::move(done)); }
 
+void Store::apply_later(std::shared_ptr<Deferred> what) noexcept {
+  Txn txn = std::move(what->txn);
+  apply_then(std::move(txn), [own = std::move(what)](const Outcome& outcome,
+                                                     const std::exception_ptr& error) mutable {
+    own->outcome = outcome;
+    own->error = error;
+    Deferred& one = *own;
+    one.done(std::move(own));
+  });
+}
+
 // Posts a transaction behind all others, and waits for it.
 void Store::flush() {
   std::promise<void> told;
@@ -24,7 +35,8 @@ std::string prefix_end(std::string prefix) {
 
 Range Range::key(std::string key) {
   Range range;
-  range.to = key + '\0';
+  range.to.reserve(key.size() + 1);
+  range.to.append(key).push_back('\0');
   range.from = std::move(key);
   return range;
 }

@@ -25,7 +25,7 @@ struct Round {
   std::atomic<int> outcomes = 0;
 };
 
-Task wait_as_coroutine(Locker locker, std::vector<Claim> claims, Round* round) {
+base::Detached wait_as_coroutine(Locker locker, std::vector<Claim> claims, Round* round) {
   round->hold = co_await locker.async_lock(std::span<const Claim>{claims}, round->stop.get_token());
   ++round->outcomes;
 }
@@ -40,7 +40,7 @@ struct Next {
   std::atomic<int> grants = 0;
 };
 
-Task wait_behind(Locker locker, std::vector<Claim> claims, Next* next) {
+base::Detached wait_behind(Locker locker, std::vector<Claim> claims, Next* next) {
   next->hold = co_await locker.async_lock(std::span<const Claim>{claims});
   ++next->grants;
 }

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/kit/sanitized.hpp"
 #include "tests/museum/museum.hpp"
 
 namespace tenure::museum {
@@ -124,14 +125,6 @@ TEST(Museum, S04_ExclusiveExcludesItself) {
   EXPECT_EQ(inside, 8'000);
 }
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool sanitized = true;
-#elif defined(__has_feature)
-constexpr bool sanitized = __has_feature(thread_sanitizer) || __has_feature(address_sanitizer);
-#else
-constexpr bool sanitized = false;
-#endif
-
 // Without the freed blocks that the C library keeps.
 long resident_kilobytes() {
   ::malloc_trim(0);
@@ -152,7 +145,7 @@ Path fresh_path(int i) {
 }
 
 TEST(Museum, S12_PathsThatWereReleasedLeaveNoMemory) {
-  constexpr int paths = sanitized ? 10'000 : 100'000;
+  constexpr int paths = kit::sanitized ? 10'000 : 100'000;
   constexpr long slack = 8L * 1024;  // Kilobytes. The paths alone have about 7,000.
   Space space = open("local:");
   for (int i = 0; i < 10'000; ++i) space.lock(fresh_path(i)).release();
@@ -173,7 +166,7 @@ TEST(Museum, S12_PathsThatWereReleasedLeaveNoMemory) {
   const long after_all_at_once = resident_kilobytes();
   EXPECT_TRUE(space.inspect().empty());
 
-  if (sanitized) return;  // The memory of a sanitizer hides that of the space.
+  if (kit::sanitized) return;  // The memory of a sanitizer hides that of the space.
   EXPECT_LT(after_one_by_one, baseline + slack);
   EXPECT_GT(with_all_held, baseline + 2 * slack) << "too few paths to tell";
   EXPECT_LT(after_all_at_once, baseline + slack);

@@ -3,15 +3,14 @@
 #pragma once
 
 #include <algorithm>
-#include <coroutine>
 #include <cstddef>
 #include <deque>
-#include <exception>
 #include <source_location>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/detached.hpp"
 #include "tenure/tenure.hpp"
 #include "tests/kit/patience.hpp"
 
@@ -29,17 +28,6 @@ inline void until_waiting(const Space& space, std::size_t count, const Path& pat
                           std::source_location where = std::source_location::current()) {
   until([&] { return waiting(space, path) == count; }, where);
 }
-
-// Starts at once and frees itself when it ends.
-struct Task {
-  struct promise_type {  // NOLINT(readability-identifier-naming): the language's name.
-    Task get_return_object() noexcept { return {}; }
-    std::suspend_never initial_suspend() noexcept { return {}; }
-    std::suspend_never final_suspend() noexcept { return {}; }
-    void return_void() noexcept {}
-    void unhandled_exception() noexcept { std::terminate(); }
-  };
-};
 
 // Keeps functions until the test runs them, so that "granted" and "running" can be distinguished.
 class Due {
@@ -66,7 +54,7 @@ struct Arrivals {
   std::vector<std::size_t> order;
   std::vector<Hold> holds;
 };
-inline Task arrive(Locker locker, Claim claim, std::size_t number, Arrivals* arrivals) {
+inline base::Detached arrive(Locker locker, Claim claim, std::size_t number, Arrivals* arrivals) {
   Hold hold = co_await locker.async_lock(claim, arrivals->due.here());
   arrivals->order.push_back(number);
   arrivals->holds.push_back(std::move(hold));

@@ -62,7 +62,7 @@ TEST(Museum, M33_AStrangerWhoReadsBehindTheWriterWaits) {
   EXPECT_EQ(arrivals.order, (std::vector<std::size_t>{0, 1}));
 }
 
-Task ask_again(Locker locker, std::string* said) {
+base::Detached ask_again(Locker locker, std::string* said) {
   try {
     const Hold hold = co_await locker.async_lock(shelf(1));
   } catch (const Deadlock& error) {

@@ -264,7 +264,7 @@ TEST_F(StoredMuseum, M22_ARemovalThatWasPausedTooLongFails) {
 
 // ---- Written once ----
 
-Task lock_and_release(Locker locker, Claim claim) {
+base::Detached lock_and_release(Locker locker, Claim claim) {
   Hold hold = co_await locker.async_lock(claim);
   hold.release();
 }

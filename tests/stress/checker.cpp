@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <map>
 #include <unordered_map>
 #include <utility>
 
@@ -109,17 +111,44 @@ void find_swaps(const History& history, const std::vector<const Asked*>& granted
   }
 }
 
-// For all requests, whether they conflict or not: revisions only rise.
+// The largest token granted so far in each root; a request on / is in all of them.
+class LatestInRoots {
+ public:
+  void add(const Asked& one) {
+    for (const Claim& claim : one.claims) {
+      const Asked*& latest =
+          latest_[claim.path.prefix(std::min<std::size_t>(claim.path.depth(), 1))];
+      if (latest == nullptr || one.token > latest->token) latest = &one;
+    }
+  }
+  // Null: none in a root of this one.
+  [[nodiscard]] const Asked* before(const Asked& one) const {
+    const Asked* found = nullptr;
+    for (const auto& [root, latest] : latest_) {
+      const bool common = std::ranges::any_of(one.claims, [&root](const Claim& claim) {
+        return root.is_root() || claim.path.is_root() || claim.path.prefix(1) == root;
+      });
+      if (common && (found == nullptr || latest->token > found->token)) found = latest;
+    }
+    return found;
+  }
+
+ private:
+  std::map<Path, const Asked*> latest_;
+};
+
+// For all requests of a root, whether they conflict or not: their revisions only rise.
 void find_old_tokens(const History& history, const std::vector<const Asked*>& granted,
                      std::vector<Finding>& findings) {
   std::vector<const Asked*> asked = granted;
   std::ranges::sort(asked, {}, &Asked::asked);
   std::size_t before = 0;
-  const Asked* latest = nullptr;
+  LatestInRoots roots;
   for (const Asked* one : asked) {
     for (; before < granted.size() && *granted[before]->granted < one->asked; ++before) {
-      if (latest == nullptr || granted[before]->token > latest->token) latest = granted[before];
+      roots.add(*granted[before]);
     }
+    const Asked* const latest = roots.before(*one);
     if (latest == nullptr || latest->token <= one->token) continue;
     findings.push_back({Kind::order, history.name(*one) + " was asked for after " +
                                          history.name(*latest) + " was granted"});

@@ -145,9 +145,17 @@ TEST(StressChecker, FindsALaterTicketThatWentFirst) {
 }
 
 TEST(StressChecker, FindsATokenFromThePast) {
-  // Asked after the other was granted: the token must be larger, whatever the claims.
-  EXPECT_EQ(found({log_of({"a=exclusive", 5, 10, 20}), log_of({"b=exclusive", 4, 15, 30, 14})}),
+  // Asked after the other was granted: the token must be larger, whatever the claims of the root.
+  EXPECT_EQ(found({log_of({"a/1=exclusive", 5, 10, 20}), log_of({"a/2=exclusive", 4, 15, 30, 14})}),
             Kinds{"order"});
+  EXPECT_EQ(found({log_of({"a=shared", 5, 10, 20}), log_of({"/=shared", 4, 15, 30, 14})}),
+            Kinds{"order"});
+  EXPECT_EQ(
+      found({log_of({"a=shared b=shared", 5, 10, 20}), log_of({"b/1=shared", 4, 15, 30, 14})}),
+      Kinds{"order"});
+  EXPECT_EQ(found({log_of({"a=exclusive", 5, 10, 20}), log_of({"b=exclusive", 4, 15, 30, 14})}),
+            Kinds{})
+      << "of another root";
   const std::string dead = "9 0 1 asked 0 0 lock a=exclusive\n10 0 1 granted 5 0 -\n";
   EXPECT_EQ(found({dead, log_of({"a=exclusive", 4, 90, 95, 80})}, "50 kill one\n"),
             (Kinds{"order", "order"}))

@@ -69,6 +69,7 @@ void Client::ask(const Locker& locker, bool as_owner, std::size_t held) {
     on_lost.emplace(lost, [this, number = ask.number] { write(number, Event::Kind::lost); });
   }
   keep(*hold, ask);
+  if (one_in(random_, 6)) *hold = hold_again(*std::move(hold));
   if (as_owner && held + 1 < deepest && one_in(random_, 2)) {
     this->ask(locker, as_owner, held + 1);
   }
@@ -132,6 +133,14 @@ void Client::log_deadline(const Hold& hold, const Ask& ask) {
   if (!deadline.has_value()) return;
   const std::int64_t until = deadline->time_since_epoch().count() - setup_.clock_base;
   write(ask.number, Event::Kind::until, static_cast<std::uint64_t>(until));
+}
+
+// Handles of the same ticket, released in any order; the last one goes on.
+Hold Client::hold_again(Hold hold) {
+  Hold again = hold.again(hold.claims());
+  Hold third = again.again(hold.claims());
+  (one_in(random_, 2) ? hold : third).release();
+  return again;
 }
 
 void Client::narrow(Hold& hold, const Ask& ask) {

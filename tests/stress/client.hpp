@@ -47,6 +47,7 @@ class Client : public Recorder {
   void keep(Hold& hold, const Ask& ask);
   void log_deadline(const Hold& hold, const Ask& ask);
   void narrow(Hold& hold, const Ask& ask);
+  Hold hold_again(Hold hold);
   void hold_for_a_while(const Ask& ask, const std::stop_token& lost);
 
   Setup setup_;

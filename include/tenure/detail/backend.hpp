@@ -75,6 +75,10 @@ using OwnerRef = std::shared_ptr<OwnerState>;
 struct Ask {
   std::span<const Claim> claims;
   const OwnerRef& owner;  // Null: nobody.
+  // Of an upgrade (Ticket::replaces): the hold, which the caller drops after the grant. The new
+  // ticket has its owner and terms. Null: none. request() and try_request() throw Evicted if the
+  // hold is lost.
+  Grant* held = nullptr;
 };
 
 // What a request carries beside its claims and its owner.
@@ -156,6 +160,8 @@ class Backend {
   // All tickets with a claim on the path or below it, in one step; returns how many.
   virtual std::size_t evict_below(const Path& path, bool at_once) = 0;
   virtual bool ask_to_leave(Token token) = 0;
+  // As Space::set_limit, which has checked the claim.
+  virtual std::size_t set_limit(const Claim& limit) = 0;
   [[nodiscard]] virtual OwnerRef owner(const Owner& owner) = 0;
   // The same owner on other terms. Throws BadRequest where the space has no such thing.
   [[nodiscard]] virtual OwnerRef on_terms(const OwnerRef& owner, const Terms& terms) = 0;

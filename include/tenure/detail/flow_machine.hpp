@@ -307,7 +307,7 @@ class Machine {
   [[nodiscard]] Operation* find(const OpKey& key) const;
 
   // Operations that began to wait, or wait for a next attempt, since the last call.
-  [[nodiscard]] std::vector<Operation*> take_fresh();
+  [[nodiscard]] std::vector<OpKey> take_fresh();
   // Operations that stay until their entry although their scope was cancelled since the last call.
   [[nodiscard]] std::vector<OpKey> take_cancelled();
   // Operations with a due time, or a lock, that ended before it since the last call. What a replay

@@ -36,6 +36,8 @@ class StepCall {
   // The result, encoded. Throws what the function throws. May be called once per attempt.
   [[nodiscard]] virtual std::string invoke(StepContext& context) const = 0;
   [[nodiscard]] virtual std::string arguments() const = 0;
+  // Whether the function takes a StepContext.
+  [[nodiscard]] virtual bool wants_context() const noexcept = 0;
 };
 
 template <class F, class... A>
@@ -65,6 +67,9 @@ class BoundStep final : public StepCall {
   [[nodiscard]] std::string arguments() const override {
     return std::apply([](const A&... arguments) { return encode_arguments(arguments...); },
                       arguments_);
+  }
+  [[nodiscard]] bool wants_context() const noexcept override {
+    return std::is_invocable_v<const F&, StepContext&, A...>;
   }
 
  private:

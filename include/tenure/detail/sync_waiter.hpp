@@ -4,6 +4,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <optional>
+#include <stop_token>
 
 #include "tenure/detail/backend.hpp"
 
@@ -49,5 +51,10 @@ class SyncWaiter final : public Waiter {
   WaitOutcome outcome_ = WaitOutcome::granted;
   std::atomic<std::uint32_t> word_ = waiting;
 };
+
+// Makes the request, and waits for it on the calling thread; `left` may have no clock. Null: the
+// time was over, a stop was requested, or a try found it taken.
+[[nodiscard]] std::optional<Grant> wait_for_grant(Backend& backend, const Ask& ask, TimeLeft left,
+                                                  std::stop_token stop);
 
 }  // namespace tenure::detail

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "space/limit_change.hpp"
 #include "space/local/local_space.hpp"
 #include "tenure/error.hpp"
 
@@ -236,6 +237,38 @@ bool LocalSpace::ask_to_leave(Token token) {
   asked->request_stop();
   if (followed_.load(std::memory_order_relaxed)) tell(followers());
   return true;
+}
+
+std::size_t LocalSpace::set_limit(const Claim& limit) {
+  check_process();
+  Aftermath after;
+  std::size_t members = 0;
+  {
+    table_.lock(all_shards);
+    const LockTable::Unlock guard{table_, all_shards};
+    table_.thicken(all_shards);
+    const Snapshot all = snapshot();
+    const LimitChange change = space::plan_limit_change(limit, all.tickets);
+    members = change.members;
+    if (change.changed.empty()) return members;
+    Shard& shard = table_[shard_of(limit.path.route())];
+    Node& node = *shard.find(limit.path);
+    const GroupRef group{shard, limit.mode};
+    // Nothing throws from here on.
+    for (const Ticket& ticket : change.changed) {
+      const auto same = [&ticket](const Entry* e) { return e->number == ticket.number.value; };
+      std::size_t claim = 0;
+      for (Entry* e = *std::ranges::find_if(all.entries, same); e != nullptr; e = e->next_claim) {
+        e->kept = ticket.keeps(claim++);
+      }
+    }
+    tell_later(node.shard, after);
+    DueList due;
+    Shard::change_limit(*Shard::existing(&node.here, *group), limit.mode.limit(), due);
+    table_.advance(due, all_shards, after.turns);
+  }
+  if (!after.empty()) finish(after);
+  return members;
 }
 
 // Looks at the deadline again with the locks held: it may just have been renewed.

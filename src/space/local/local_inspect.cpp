@@ -25,12 +25,23 @@ std::vector<Claim> LocalSpace::claims_of(const Entry& ticket) {
   return claims;
 }
 
+std::uint64_t LocalSpace::kept_of(const Entry& ticket) {
+  std::uint64_t kept = 0;
+  std::uint64_t bit = 1;
+  for (const Entry* e = &ticket; e != nullptr; e = e->next_claim, bit <<= 1U) {
+    if (e->kept) kept |= bit;
+  }
+  return kept;
+}
+
 LocalSpace::Snapshot LocalSpace::snapshot() {
   Snapshot all;
   table_.for_each_ticket([&](Entry& ticket) {
     all.tickets.push_back({.number = Token{ticket.number},
                            .claims = claims_of(ticket),
-                           .owner = ticket.owner == nullptr ? Owner{} : ticket.owner->owner});
+                           .owner = ticket.owner == nullptr ? Owner{} : ticket.owner->owner,
+                           .kept = kept_of(ticket),
+                           .replaces = Token{ticket.replaces}});
     all.entries.push_back(&ticket);
   });
   return all;

@@ -243,8 +243,12 @@ Entry& LocalSpace::replace(Entry& old, std::span<const Claim> claims, ShardSet h
   }
   if (!fresh.empty()) {
     // May throw; nothing has changed yet.
-    for (Entry* e = &table_.append(fresh, old.number); e != nullptr; e = e->next_claim)
+    for (Entry* e = &table_.append(fresh, old.number); e != nullptr; e = e->next_claim) {
+      e->kept = std::ranges::any_of(dropped, [e](const Entry* from) {
+        return from->kept && from->node == e->node && from->group == e->group;
+      });
       kept.push_back(e);
+    }
     // A later ticket in a shard that this one was not in must get a larger number.
     table_.raise_counters(held, old);
   }
@@ -256,6 +260,7 @@ Entry& LocalSpace::replace(Entry& old, std::span<const Claim> claims, ShardSet h
     first.owner = std::move(old.owner);
     first.signals = std::move(old.signals);
     first.timed = std::exchange(old.timed, false);
+    first.replaces = old.replaces;
     first.shards = 0;
     --table_[old.shard].tickets;
     ++table_[first.shard].tickets;

@@ -84,6 +84,12 @@ bool LocalSpace::request_followed(const detail::Ask& ask, detail::Waiter& waiter
 }
 
 bool LocalSpace::request_unfollowed(const detail::Ask& ask, detail::Waiter& waiter) {
+  if (ask.held != nullptr) {
+    detail::Grant grant;
+    const bool granted = request_upgrade(ask, &waiter, grant);
+    if (granted) waiter.grant = grant;
+    return granted;
+  }
   if (ask.owner != nullptr) return request_owned(ask, waiter);
   detail::Grant grant;
   return request_any(ask, waiter, grant);
@@ -118,6 +124,11 @@ bool LocalSpace::request_owned(const detail::Ask& ask, detail::Waiter& waiter) {
 
 bool LocalSpace::try_request(const detail::Ask& ask, detail::Grant& grant) {
   check_process();
+  if (ask.held != nullptr) {
+    const bool upgraded = request_upgrade(ask, nullptr, grant);
+    if (upgraded && followed_.load(std::memory_order_relaxed)) tell(followers());
+    return upgraded;
+  }
   const Fast fast = ask.claims.size() == 1 ? request_one(ask, nullptr, grant) : Fast::impossible;
   const bool granted =
       fast == Fast::impossible ? request_all(ask, nullptr, grant) : fast == Fast::granted;
@@ -249,6 +260,75 @@ bool LocalSpace::request_all(const detail::Ask& ask, detail::Waiter* waiter, det
   return false;
 }
 
+Entry& LocalSpace::upgradable(detail::Grant& held) {
+  Node* const node = thin_node(held);
+  Entry* const ticket = node != nullptr ? Shard::thickened(*node, held.token.value)
+                                        : static_cast<Entry*>(held.ticket);
+  if (ticket == nullptr || ticket->state.load(std::memory_order_relaxed) != State::granted) {
+    throw Evicted("cannot upgrade: the hold was evicted");
+  }
+  if (node != nullptr) {
+    ticket->was_thin = false;
+    table_[node->shard].no_longer_used(*node);
+    held.ticket = ticket;
+  }
+  if (ticket->bundle) LockTable::unbundle(*ticket);
+  return *ticket;
+}
+
+bool LocalSpace::request_upgrade(const detail::Ask& ask, detail::Waiter* waiter,
+                                 detail::Grant& grant) {
+  const Stay stay{*this};
+  if (!append_upgrade(ask, waiter, grant)) return false;
+  Entry& ticket = *static_cast<Entry*>(grant.ticket);
+  if (ticket.owner != nullptr && ticket.owner->terms.max_hold.count() != 0) start_deadline(ticket);
+  return true;
+}
+
+// The rule judges the new ticket. If it waits, the held one moves behind it in all lines, so that
+// the new one need not pass it over when its turn comes. That changes nothing for others: whatever
+// conflicts with the held ticket and came after it conflicts with the new one, too, which would be
+// a deadlock; and whatever comes later waits for both.
+bool LocalSpace::append_upgrade(const detail::Ask& ask, detail::Waiter* waiter,
+                                detail::Grant& grant) {
+  table_.lock(all_shards);
+  const LockTable::Unlock guard{table_, all_shards};
+  const std::uint8_t shard = ask.claims.empty() ? 0 : shard_of(ask.claims[0].path.route());
+  if (table_[shard].closed) throw Closed("this space is closed: open it again");
+  table_.thicken(all_shards);
+  Entry& held = upgradable(*ask.held);
+  if (const auto fault = find_upgrade_fault(claims_of(held), ask.claims)) throw BadRequest(*fault);
+  refuse_limit_clash(ask.claims, held.owner, &held);
+  Snapshot all = snapshot();
+  const Ticket wanted{.number = Token{number_of(table_.next_counter(all_shards), shard)},
+                      .claims = {ask.claims.begin(), ask.claims.end()},
+                      .owner = held.owner == nullptr ? Owner{} : held.owner->owner,
+                      .replaces = Token{held.number}};
+  const bool blocked = !granted(wanted, all.tickets);
+  if (blocked && waiter == nullptr) return false;
+  if (blocked) {
+    all.tickets.push_back(wanted);
+    const std::vector<Wait> cycle = find_cycle(all.tickets, wanted.number);
+    if (!cycle.empty()) {
+      throw Deadlock("deadlock: " + describe_cycle(cycle, all.tickets) +
+                     "; release the held lock, and lock again");
+    }
+  }
+  Entry& ticket = table_.append(ask.claims, wanted.number.value);
+  table_.raise_counters(all_shards, ticket);
+  begin(ticket, held.owner, blocked ? State::waiting : State::granted);
+  ticket.replaces = held.number;
+  grant = {.ticket = &ticket, .token = wanted.number};
+  if (!blocked) return true;
+  for (Entry* e = &held; e != nullptr; e = e->next_claim) {
+    Shard::move_behind(*e, wanted.number.value);
+  }
+  ticket.waiter = waiter;
+  waiter->grant = grant;
+  table_.queue_if_blocked(ticket);
+  return false;
+}
+
 void LocalSpace::refuse_limit_clash(std::span<const Claim> claims, const detail::OwnerRef& owner,
                                     const Entry* own) {
   for (const Claim& claim : claims) {
@@ -270,7 +350,8 @@ void LocalSpace::refuse_limit_clash(std::span<const Claim> claims, const detail:
                         "' is used with different limits: " + owner_text(owner) + " asks for " +
                         limit(claim.mode.limit()) + ", " + owner_text(live.first->owner) +
                         " (ticket " + std::to_string(live.number) + ") has " + limit(line->limit) +
-                        "; use the same limit everywhere");
+                        "; use the same limit everywhere, or change it with set_limit() or "
+                        "'tenure limit'");
   }
 }
 

@@ -74,6 +74,7 @@ class LocalSpace final : public detail::Backend {
   bool evict(Token token, bool at_once) override;
   std::size_t evict_below(const Path& path, bool at_once) override;
   bool ask_to_leave(Token token) override;
+  std::size_t set_limit(const Claim& limit) override;
   [[nodiscard]] detail::OwnerRef owner(const Owner& owner) override {
     check_process();
     return owners_.get(owner);
@@ -161,6 +162,10 @@ class LocalSpace final : public detail::Backend {
   bool request_followed(const detail::Ask& ask, detail::Waiter& waiter);
   bool request_unfollowed(const detail::Ask& ask, detail::Waiter& waiter);
   void start_deadline(Entry& ticket);
+  // Of a hold: its entry, which the Hold knows from now on. Requires all locks. Throws Evicted.
+  Entry& upgradable(detail::Grant& held);
+  bool request_upgrade(const detail::Ask& ask, detail::Waiter* waiter, detail::Grant& grant);
+  bool append_upgrade(const detail::Ask& ask, detail::Waiter* waiter, detail::Grant& grant);
   bool request_any(const detail::Ask& ask, detail::Waiter& waiter, detail::Grant& grant);
 
   // Leaving.
@@ -199,6 +204,7 @@ class LocalSpace final : public detail::Backend {
   // Inspection. Require all locks.
   [[nodiscard]] static Claim claim_of(const Entry& entry);
   [[nodiscard]] static std::vector<Claim> claims_of(const Entry& ticket);
+  [[nodiscard]] static std::uint64_t kept_of(const Entry& ticket);
   [[nodiscard]] Snapshot snapshot();
   [[nodiscard]] Entry* find_ticket(Token token);
 

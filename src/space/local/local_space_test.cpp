@@ -12,6 +12,7 @@
 
 #include "space/rule_replay.hpp"
 #include "tenure/error.hpp"
+#include "tests/kit/sanitized.hpp"
 
 namespace tenure::local {
 namespace {
@@ -27,7 +28,10 @@ TEST(LocalSpace, ObeysTheRuleOnLongScripts) {
   std::size_t grants = 0;
   std::size_t waits = 0;
   std::size_t crowds = 0;
-  for (unsigned seed = 0; seed < 500; ++seed) {
+  std::size_t limits = 0;
+  std::size_t agains = 0;
+  std::size_t upgrades = 0;
+  for (unsigned seed = 0; seed < kit::slice(500); ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random{seed};
     std::vector<std::uint8_t> script(2000);
@@ -37,12 +41,18 @@ TEST(LocalSpace, ObeysTheRuleOnLongScripts) {
     grants += replay.grants();
     waits += replay.waits();
     crowds += replay.crowds();
+    limits += replay.limits();
+    agains += replay.agains();
+    upgrades += replay.upgrades();
   }
-  // The scripts are worth something only if much is granted, much has to wait, and shards are
-  // filled.
-  EXPECT_GT(grants, 18'000U);
-  EXPECT_GT(waits, 10'000U);
-  EXPECT_GT(crowds, 4'000U);
+  // The scripts are worth something only if much is granted, much has to wait, shards are filled,
+  // limits are changed and holds are asked for again.
+  EXPECT_GT(grants, kit::slice(13'000));
+  EXPECT_GT(waits, kit::slice(10'000));
+  EXPECT_GT(crowds, kit::slice(3'000));
+  EXPECT_GT(limits, kit::slice(1'000));
+  EXPECT_GT(agains, kit::slice(1'000));
+  EXPECT_GT(upgrades, kit::slice(100));
 }
 
 // ---- Bundles: several claims that are thin at first ----

@@ -318,8 +318,9 @@ void LockTable::queue(Entry& ticket, Entry& entry, WaitLine wait) noexcept {
 bool LockTable::queue_if_blocked(Entry& ticket) const noexcept {
   for (Entry* e = &ticket; e != nullptr; e = e->next_claim) {
     WaitLine wait;
-    if (e->within) wait = line_to_wait_in(*e->node, *e->group, e->number);
-    if (wait.line == nullptr && e->within) continue;
+    const bool fits = e->within || e->kept;
+    if (fits) wait = line_to_wait_in(*e->node, *e->group, e->number);
+    if (wait.line == nullptr && fits) continue;
     queue(ticket, *e, wait);
     return true;
   }

@@ -72,6 +72,7 @@ class NamedSpace final : public detail::Backend {
     return space_->evict_below(path, at_once);
   }
   bool ask_to_leave(Token token) override { return space_->ask_to_leave(token); }
+  std::size_t set_limit(const Claim& limit) override { return space_->set_limit(limit); }
   [[nodiscard]] detail::OwnerRef owner(const Owner& owner) override { return space_->owner(owner); }
   [[nodiscard]] detail::OwnerRef on_terms(const detail::OwnerRef& owner,
                                           const detail::Terms& terms) override {

@@ -252,6 +252,7 @@ struct Entry : Link {
   std::uint8_t shard;
   std::uint8_t depth;
   bool within;    // Within the limit.
+  bool kept;      // Granted before the limit was lowered: does not wait for it (Ticket::kept).
   bool over;      // The ticket waits for this limit; otherwise in a line's `turns`.
   bool was_thin;  // Its Hold knows the node, not the entry.
   bool timed;     // Its ticket has a deadline (deadlines.hpp); in the first entry.
@@ -268,6 +269,7 @@ struct Entry : Link {
   std::atomic<std::int64_t> since;  // CLOCK_REALTIME_COARSE, ns; 0: not recorded.
   detail::OwnerRef owner;
   std::unique_ptr<HoldSignals> signals;  // After the first lost(), asked_to_leave(), or request.
+  std::uint64_t replaces;                // Ticket::replaces.
 
   // links()[k] is the link at the ancestor of depth k; the last one is at the node itself.
   [[nodiscard]] Link* links() noexcept { return reinterpret_cast<Link*>(this + 1); }

@@ -296,6 +296,17 @@ void Shard::call_turns(Line& line, DueList& due) noexcept {
   }
 }
 
+void Shard::move_behind(Entry& entry, std::uint64_t number) noexcept {
+  for (std::size_t k = 0; k <= entry.depth; ++k) {
+    Link& link = entry.links()[k];
+    Link* list = link.next;
+    while (list->number != no_number) list = list->next;
+    link.remove();
+    link.number = number;
+    link.insert_before(*list);
+  }
+}
+
 void Shard::enter_limit(Line& line, Entry& entry) noexcept {
   entry.within = entry.number < line.beyond->number;
   if (!entry.within) return;
@@ -320,14 +331,31 @@ void Shard::leave_limit(Line& line, Entry& entry, DueList& due) noexcept {
   } else {
     return;
   }
+  admit(line, due);
+}
+
+// Those beyond the limit that fit now, in order.
+void Shard::admit(Line& line, DueList& due) noexcept {
   while (line.beyond != &line.live) {
-    Entry& next = Entry::of_link(*line.beyond, entry.depth);
+    Entry& next = Entry::of_link(*line.beyond, line.depth);
     if (next.weight > line.limit - line.inside) return;
     line.inside += next.weight;
     line.beyond = line.beyond->next;
     next.within = true;
     if (std::exchange(next.over, false)) due.push(*next.first);
   }
+}
+
+void Shard::change_limit(Line& line, std::uint32_t limit, DueList& due) noexcept {
+  for (Link* link = line.live.next; link != &line.live; link = link->next) {
+    Entry& entry = Entry::of_link(*link, line.depth);
+    entry.limit = limit;
+    entry.within = false;
+  }
+  line.limit = limit;
+  line.inside = 0;
+  line.beyond = line.live.next;
+  admit(line, due);
 }
 
 }  // namespace tenure::local

@@ -127,6 +127,11 @@ class alignas(128) Shard {
   // The line of `group` at `first` if it has live entries, or null.
   static Line* existing(Line* first, const Group& group) noexcept;
 
+  // Puts an entry without a limit behind all others in its lines, as if it had this number there.
+  static void move_behind(Entry& entry, std::uint64_t number) noexcept;
+  // Counts the entries of a line under another limit; adds those that now fit to `due`.
+  static void change_limit(Line& line, std::uint32_t limit, DueList& due) noexcept;
+
   // Makes a copy of a name in this shard dormant that has no live claims below it. Requires the
   // lock of `home`.
   void put_to_sleep(Node& copy) noexcept;
@@ -175,7 +180,8 @@ class alignas(128) Shard {
     // New tickets have the largest number; others search for their position.
     if (list.prev != &list && list.prev->number > link.number) [[unlikely]] {
       where = line.batch == batch_ ? line.last_of_batch->next : list.next;
-      while (where->number < link.number) where = where->next;
+      // A downgrade places its new claim behind the one that it replaces.
+      while (where->number <= link.number) where = where->next;
     }
     link.insert_before(*where);
   }
@@ -185,6 +191,7 @@ class alignas(128) Shard {
   static void call_turns(Line& line, DueList& due) noexcept;
   static void enter_limit(Line& line, Entry& entry) noexcept;
   static void leave_limit(Line& line, Entry& entry, DueList& due) noexcept;
+  static void admit(Line& line, DueList& due) noexcept;
 
   Shard* shards_;
   ThinLink thin_;            // Nodes that have had a thin hold since thicken_all(), in any order.
@@ -213,10 +220,12 @@ inline Entry& Shard::make_entry(Node& node, Group& group, std::uint32_t limit) {
   entry->shards = set_of(index_);
   entry->depth = node.depth;
   entry->within = true;
+  entry->kept = false;
   entry->over = false;
   entry->was_thin = false;
   entry->timed = false;
   entry->bundle = false;
+  entry->replaces = 0;
   ++node.uses;
   if (group.kind == Mode::Kind::named) ++group.entries;
   return *entry;

@@ -38,6 +38,7 @@ const Claim* moving(const ShardMap& map, std::span<const Claim> claims) {
 struct ShardedSpace::Asking {
   std::vector<Claim> claims;
   detail::OwnerRef owner;
+  detail::Grant* held;  // The caller keeps it until the wait has ended.
   detail::Waiter* waiter;
   bool only_try;
 };
@@ -275,6 +276,7 @@ void ShardedSpace::ask_in_background(const detail::Ask& ask, detail::Waiter& wai
   const auto asking =
       std::make_shared<Asking>(Asking{.claims = {ask.claims.begin(), ask.claims.end()},
                                       .owner = ask.owner,
+                                      .held = ask.held,
                                       .waiter = &waiter,
                                       .only_try = only_try});
   waiter.grant = {};
@@ -316,7 +318,7 @@ void ShardedSpace::hand_over(const std::shared_ptr<Asking>& asking, const Home& 
     if (found == asking_.end() || found->second != asking) return;
     asking_.erase(found);
     detail::Waiter& waiter = *asking->waiter;
-    const detail::Ask ask{.claims = asking->claims, .owner = asking->owner};
+    const detail::Ask ask{.claims = asking->claims, .owner = asking->owner, .held = asking->held};
     bool queued = false;  // The waiter may be gone then.
     bool granted = false;
     if (error == nullptr) {

@@ -119,6 +119,7 @@ class ShardedSpace final : public detail::Backend,
   bool evict(Token token, bool at_once) override;
   std::size_t evict_below(const Path& path, bool at_once) override;
   bool ask_to_leave(Token token) override;
+  std::size_t set_limit(const Claim& limit) override;
   [[nodiscard]] detail::OwnerRef owner(const Owner& owner) override {
     return stored::StoredSpace::new_owner(owner);
   }

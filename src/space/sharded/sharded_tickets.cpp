@@ -194,6 +194,10 @@ std::size_t ShardedSpace::evict_below(const Path& path, bool at_once) {
                    " tickets were evicted, but not all shards answer: " + fault);
 }
 
+std::size_t ShardedSpace::set_limit(const Claim& limit) {
+  return home(limit.path)->space->set_limit(limit);
+}
+
 std::optional<bool> ShardedSpace::attach(Token token, const Path& path, detail::Waiter& waiter) {
   if (!path.is_root()) return home(path)->space->attach(token, path, waiter);
   const std::optional<Said> found = find_ticket(token);

@@ -362,8 +362,8 @@ class NewerRow : public Anchored {
 };
 
 TEST_P(NewerRow, ALaterFormatIsLeftAlone) {
-  expect_left_alone(
-      R"({"format":4,"session":"0123456789abcdef","request":1,"claims":[["book"]],"since":1})");
+  expect_left_alone(R"({"format":)" + std::to_string(stored::newest_format + 1) +
+                    R"(,"session":"0123456789abcdef","request":1,"claims":[["book"]],"since":1})");
 }
 
 TEST_P(NewerRow, AnAnchorOfAnUnknownKindIsLeftAlone) {

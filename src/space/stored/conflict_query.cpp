@@ -5,6 +5,7 @@
 
 #include "space/stored/keys.hpp"
 #include "space/stored/row.hpp"
+#include "tenure/rule.hpp"
 
 namespace tenure::stored {
 namespace {
@@ -36,8 +37,8 @@ void EmptyPrefixes::extend(const std::string& line, Revision to) {
 }
 
 ConflictQuery::ConflictQuery(std::span<const Claim> claims, Regions seen, Revision number,
-                             const EmptyPrefixes& empty, Extent extent)
-    : number_(number) {
+                             const EmptyPrefixes& empty, Extent extent, Exempt exempt)
+    : number_(number), replaces_(exempt.replaces) {
   for (const Claim& claim : claims) add_lines(claim, exclusive_region, empty);
   for (const Claim& claim : claims) {
     if (seen.shared && claim.mode.kind() != Mode::Kind::shared) {
@@ -47,7 +48,10 @@ ConflictQuery::ConflictQuery(std::span<const Claim> claims, Regions seen, Revisi
   for (const Claim& claim : claims) {
     if (seen.groups) add_groups(claim, extent);
   }
-  for (const Claim& claim : claims) add_limit(claim, extent);
+  for (const Claim& claim : claims) {
+    if ((exempt.kept & 1U) == 0) add_limit(claim, extent);
+    exempt.kept >>= 1U;
+  }
   add_unseen(claims, seen);
 }
 
@@ -63,6 +67,8 @@ Range ConflictQuery::until_own(std::string line) const {
 }
 
 void ConflictQuery::add_conflict(Range range, std::string_view own) {
+  // The replaced ticket may have an entry, and a shadow, for each of its claims here.
+  if (replaces_ != Token{} && range.limit != 0) range.limit += 2 * max_claims;
   ranges_.push_back(std::move(range));
   owns_.push_back(own);
 }
@@ -144,6 +150,7 @@ std::vector<Range> ConflictQuery::next(std::size_t done, std::size_t most) const
 }
 
 void ConflictQuery::record_empty(EmptyPrefixes& empty, Revision number) const {
+  if (replaces_ != Token{}) return;  // Its entries are still there.
   for (const Line& line : lines_) {
     empty.extend(ranges_[line.range].from.substr(0, line.size), number);
   }
@@ -155,6 +162,7 @@ void ConflictQuery::find_blocker(std::span<const std::vector<Entry>> reads, Foun
   for (std::size_t i = 0; i < std::min(owns_.size(), reads.size()); ++i) {
     bool own_only = !owns_[i].empty() && ranges_[i].limit == reads[i].size();
     for (const Entry& entry : reads[i]) {
+      if (replaces_ != Token{} && number_in(entry.key) == replaces_) continue;
       if (!owns_[i].empty() && group_in(entry.key) == owns_[i]) continue;
       own_only = false;
       if (latest == nullptr || number_in(entry.key) > number_in(latest->key)) latest = &entry;

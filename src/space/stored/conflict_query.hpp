@@ -51,6 +51,7 @@
 #include "base/mutex.hpp"
 #include "tenure/claim.hpp"
 #include "tenure/store.hpp"
+#include "tenure/ticket.hpp"
 
 namespace tenure::stored {
 
@@ -88,6 +89,12 @@ struct Regions {
   [[nodiscard]] bool none() const noexcept { return !shared && !groups; }
 };
 
+// What the ticket does not wait for.
+struct Exempt {
+  std::uint64_t kept = 0;  // As Ticket::kept: the limits of these claims are not read.
+  Token replaces{};        // As Ticket::replaces: its entries are passed over.
+};
+
 class ConflictQuery {
  public:
   // How much to read of ranges that may contain the claim's own group.
@@ -96,7 +103,7 @@ class ConflictQuery {
   // `number`: of the ticket, or this_apply in the apply that appends it. The claims must outlive
   // the query.
   ConflictQuery(std::span<const Claim> claims, Regions seen, Revision number,
-                const EmptyPrefixes& empty, Extent extent = Extent::few);
+                const EmptyPrefixes& empty, Extent extent = Extent::few, Exempt exempt = {});
 
   [[nodiscard]] const std::vector<Range>& ranges() const noexcept { return ranges_; }
   // The ranges after the first `done`, at most `most` of them.
@@ -141,6 +148,7 @@ class ConflictQuery {
     std::size_t size;  // Length of the line's name, at the front of the range's first key.
   };
   Revision number_;
+  Token replaces_;
   std::vector<Line> lines_;
   std::vector<Range> ranges_;           // Conflicts, then limits, then unseen regions.
   std::vector<std::string_view> owns_;  // Per conflict range: the claim's own group, or empty.

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
 #include <span>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "space/stored/reachable.hpp"
+#include "space/stored/rows.hpp"
 #include "tenure/error.hpp"
 #include "tenure/rule.hpp"
 
@@ -40,22 +42,44 @@ bool guard_cycle(const Tickets& tickets, std::span<const Wait> cycle,
   return stands;
 }
 
+// Of an upgrade, all: whoever waits for the held ticket need have no owner. Otherwise those that
+// the owner's other tickets lead to; empty: there are none, and no deadlock. Null: look again.
+std::optional<std::map<Token, Seen>> tickets_to_search(Store& store, const Tickets& tickets,
+                                                       const Row& row, Token number) {
+  if (row.replaces != Token{}) {
+    Txn read;
+    read.reads.push_back(rows_range());
+    Outcome outcome = store.apply(read);
+    std::map<Token, Seen> all;
+    for (Seen& seen : read_rows(std::move(outcome.reads.front())).tickets) {
+      const Token token = seen.number;
+      all.emplace(token, std::move(seen));
+    }
+    return all;
+  }
+  const std::vector<Entry> others = tickets.others_of_owner(row, number);
+  if (others.empty()) return std::map<Token, Seen>{};
+  Reachable reachable{store};
+  reachable.add_entries(others);
+  if (reachable.remove_dangling()) return std::nullopt;
+  reachable.add_all_from(number, row);
+  return reachable.tickets();
+}
+
 }  // namespace
 
 void refuse_deadlock(Store& store, const Tickets& tickets, const Row& row, Token number) {
   std::chrono::milliseconds patience{1};
   for (;;) {
-    const std::vector<Entry> others = tickets.others_of_owner(row, number);
-    if (others.empty()) return;
-    Reachable reachable{store};
-    reachable.add_entries(others);
-    if (reachable.remove_dangling()) continue;
-    reachable.add_all_from(number, row);
+    const std::optional<std::map<Token, Seen>> found =
+        tickets_to_search(store, tickets, row, number);
+    if (!found.has_value()) continue;
+    if (found->empty()) return;
     std::vector<Ticket> live;
     Txn txn;
-    for (const auto& [token, seen] : reachable.tickets()) {
+    for (const auto& [token, seen] : *found) {
       if (tickets.overdue(seen.row) && tickets.remove(seen)) continue;
-      live.push_back({.number = token, .claims = seen.row.claims, .owner = seen.row.owner});
+      live.push_back(seen.row.ticket(token));
       txn.guards.push_back(Guard::present(seen.entry.key));
     }
     const std::vector<Wait> cycle = find_cycle(live, number);
@@ -66,7 +90,7 @@ void refuse_deadlock(Store& store, const Tickets& tickets, const Row& row, Token
       patience *= 2;
       continue;
     }
-    if (!guard_cycle(tickets, cycle, reachable.tickets(), txn)) continue;
+    if (!guard_cycle(tickets, cycle, *found, txn)) continue;
     Tickets::add_removal(row, number, txn);
     if (!store.apply(txn).committed) continue;
     throw Deadlock("deadlock: " + describe_cycle(cycle, live) +

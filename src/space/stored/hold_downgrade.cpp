@@ -21,28 +21,34 @@ void Holds::downgrade(const detail::Grant& grant, std::span<const Claim> claims,
   const RecordRef record = record_of(grant);
   const Moving moving{*record};
   resolve_downgrade(record);
-  if (const auto fault = find_downgrade_fault(record->row.claims, claims)) throw BadRequest(*fault);
   while (!narrow(record, claims, part)) {
   }
 }
 
 // False: another process changed the row meanwhile; try again.
 bool Holds::narrow(const RecordRef& record, std::span<const Claim> claims, const TxnPart* part) {
-  Txn txn;
-  if (!tickets_.agree_on_limits(record->row, claims, record->number, txn)) return false;
   Txn read;
   read.reads.push_back(Range::key(record->first_key()));
   const Outcome own = store_.apply(read);
-  if (own.reads.front().empty()) throw_lost();
+  if (own.reads.front().empty()) {
+    if (const auto fault = find_downgrade_fault(record->row.claims, claims)) {
+      throw BadRequest(*fault);
+    }
+    throw_lost();
+  }
   const Entry& entry = own.reads.front().front();
   const Seen seen{
       .entry = entry, .row = parse_row(entry).row.value_or(record->row), .number = record->number};
   saw_row(record, seen.row, entry.changed);
+  saw_limits(record, entry);
+  if (const auto fault = find_downgrade_fault(seen.row.claims, claims)) throw BadRequest(*fault);
   if (is_over(*record)) {
     tickets_.remove(seen);
     throw_lost();
   }
   if (seen.row.evicted) throw_lost();
+  Txn txn;
+  if (!tickets_.agree_on_limits(seen.row, claims, record->number, txn)) return false;
   const Row row = Tickets::add_downgrade(seen, claims, txn);
   if (part != nullptr) add_part(*part, txn);
   try {

@@ -146,7 +146,22 @@ std::vector<Guard> Holds::guard(const detail::Grant& grant) {
 std::vector<Claim> Holds::claims(const detail::Grant& grant) {
   const RecordRef record = record_of(grant);
   resolve_downgrade(record);
+  const auto limited = [](const Claim& claim) { return claim.mode.limit() != 0; };
+  if (!std::ranges::any_of(record->row.claims, limited)) return record->row.claims;
+  Txn read;  // Another process may have changed the limit.
+  read.reads.push_back(Range::key(record->first_key()));
+  const Outcome outcome = store_.apply(read);
+  if (saw_rows(record, outcome)) saw_limits(record, outcome.reads.front().front());
   return record->row.claims;
+}
+
+// Not in saw_row(): notices call that, and only calls on the Hold may change the claims.
+void Holds::saw_limits(const RecordRef& record, const Entry& own) {
+  const auto parsed = read_row(own);
+  if (!parsed.has_value() || !parsed->row.has_value()) return;
+  const base::Mutex::Scoped lock{record->mutex};
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): checked above.
+  record->take_limits(*parsed->row);
 }
 
 // ---- lost() and asked_to_leave() ----

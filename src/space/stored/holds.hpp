@@ -111,6 +111,7 @@ class Holds {
 
   // Deadlines and lost(): hold_fate.cpp.
   void saw_row(const RecordRef& record, const Row& row, Revision written);
+  static void saw_limits(const RecordRef& record, const Entry& own);
   [[nodiscard]] bool is_over(const Record& record);
   [[nodiscard]] bool is_over_or_evicted(const Record& record);
   // When lost() must fire; null: at no time that is known.

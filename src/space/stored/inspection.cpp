@@ -23,15 +23,15 @@ constexpr std::chrono::nanoseconds evict_margin = 1s;
 
 }  // namespace
 
-Inspection::Snapshot Inspection::snapshot() const {
-  Txn txn;
-  txn.reads.push_back(rows_range());
-  txn.reads.push_back(Range::prefix(std::string{session_prefix}));
+Inspection::Snapshot Inspection::snapshot(Txn also) const {
+  Txn txn = std::move(also);
+  txn.reads.insert(txn.reads.begin(), {rows_range(), Range::prefix(std::string{session_prefix})});
   Outcome outcome = store_.apply(txn);
   Rows rows = read_rows(std::move(outcome.reads[0]));
   return {.tickets = std::move(rows.tickets),
           .unreadable = std::move(rows.unreadable),
-          .sessions = std::move(outcome.reads[1])};
+          .sessions = std::move(outcome.reads[1]),
+          .at = outcome.revision};
 }
 
 void Inspection::remove_dead(Snapshot& all) const {
@@ -65,7 +65,7 @@ std::vector<TicketInfo> Inspection::describe(const Snapshot& all) {
   for (const Seen& seen : all.tickets) {
     const Row& row = seen.row;
     TicketInfo& info = infos.emplace_back();
-    info.ticket = {.number = seen.number, .claims = row.claims, .owner = row.owner};
+    info.ticket = row.ticket(seen.number);
     info.since = row.since;
     info.deadline = row.deadline;
     info.asked_to_leave = row.asked;
@@ -136,12 +136,12 @@ std::vector<TicketInfo> Inspection::inspect_waits(const Owner& owner) const {
 // Guards on earlier tickets that together block it, each as it was read: while they stand, it is
 // not granted and never was. Empty: it holds.
 std::vector<Guard> Inspection::waits(const Snapshot& all, const Seen& ticket) {
-  const Ticket own{.number = ticket.number, .claims = ticket.row.claims, .owner = {}};
+  const Ticket own = ticket.row.ticket(ticket.number);
   std::vector<Ticket> earlier;
   std::vector<Guard> guards;
   for (const Seen& seen : all.tickets) {
-    if (seen.number >= ticket.number) continue;
-    const Ticket one{.number = seen.number, .claims = seen.row.claims, .owner = {}};
+    if (seen.number >= ticket.number || seen.number == ticket.row.replaces) continue;
+    const Ticket one = seen.row.ticket(seen.number);
     const Guard stands = Guard::unchanged(seen.entry.key, seen.entry.changed);
     if (conflict(own.claims, one.claims)) return {stands};
     earlier.push_back(one);

@@ -11,6 +11,7 @@
 
 #include "space/stored/rows.hpp"
 #include "space/stored/tickets.hpp"
+#include "tenure/rule.hpp"
 #include "tenure/store.hpp"
 #include "tenure/ticket_info.hpp"
 
@@ -29,19 +30,28 @@ class Inspection {
   [[nodiscard]] std::size_t evict_below(const Path& path, bool at_once) const;
   // As Space::ask_to_leave().
   [[nodiscard]] bool ask_to_leave(Token token) const;
+  // As Space::set_limit().
+  [[nodiscard]] std::size_t set_limit(const Claim& limit) const;
 
  private:
   struct Snapshot {
     std::vector<Seen> tickets;
     std::vector<Unreadable> unreadable;
     std::vector<Entry> sessions;
+    Revision at{};
   };
-  [[nodiscard]] Snapshot snapshot() const;
+  // `also`: ranges to be read, and guards to be checked, in the same apply.
+  [[nodiscard]] Snapshot snapshot(Txn also = {}) const;
   [[nodiscard]] static std::vector<TicketInfo> describe(const Snapshot& all);
   void remove_dead(Snapshot& all) const;
   // Adds the eviction of a ticket to a transaction, guarded on all that it was judged by.
   void add_eviction(const Snapshot& all, const Seen& ticket, bool at_once, Txn& txn) const;
   [[nodiscard]] static std::vector<Guard> waits(const Snapshot& all, const Seen& ticket);
+  // The snapshot and the transaction of set_limit(): limit_change.cpp.
+  [[nodiscard]] Snapshot snapshot_for(const Claim& limit) const;
+  [[nodiscard]] static Txn limit_change(const Snapshot& all, const Claim& limit,
+                                        const LimitChange& change);
+  [[nodiscard]] static std::vector<Ticket> tickets_of(const Snapshot& all);
 
   Store& store_;
   const Tickets tickets_;

@@ -13,9 +13,7 @@
 namespace tenure::stored {
 namespace {
 
-Ticket ticket_of(const Seen& seen) {
-  return {.number = seen.number, .claims = seen.row.claims, .owner = seen.row.owner};
-}
+Ticket ticket_of(const Seen& seen) { return seen.row.ticket(seen.number); }
 
 }  // namespace
 

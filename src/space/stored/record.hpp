@@ -79,9 +79,15 @@ struct Record {
 
   // Requires `mutex`, except on the thread that may change the claims.
   [[nodiscard]] std::string first_key() const { return row_key(row.claims.front(), number); }
+  // The limits of its claims as another process has changed them.
+  void take_limits(const Row& changed) TENURE_REQUIRES(mutex) {
+    row.claims = changed.claims;
+    row.kept = changed.kept;
+  }
   // What a downgrade changes; the rest of the row stays the same object for readers.
   void narrow_to(const Row& narrowed) TENURE_REQUIRES(mutex) {
     row.claims = narrowed.claims;
+    row.kept = narrowed.kept;
     row.number = narrowed.number;
     row.deadline = narrowed.deadline;
     row.evicted = narrowed.evicted;

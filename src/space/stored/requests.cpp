@@ -51,6 +51,25 @@ RecordRef Requests::new_record(const detail::Ask& ask) {
   return record;
 }
 
+// Guarded on the held ticket, so that a lost one is not upgraded.
+RecordRef Requests::new_upgrade(const detail::Ask& ask, const Record& held) {
+  if (held.row.anchored()) {
+    throw BadRequest("an anchored hold cannot be upgraded: release it, and lock again");
+  }
+  if (const auto fault = find_upgrade_fault(held.row.claims, ask.claims)) throw BadRequest(*fault);
+  auto record = std::make_shared<Record>();
+  record->row = new_row();
+  record->row.claims.assign(ask.claims.begin(), ask.claims.end());
+  record->row.owner = held.row.owner;
+  record->row.label = held.row.label;
+  record->row.max_hold = held.row.max_hold;
+  record->row.replaces = held.number;
+  TxnPart part;
+  part.guards.push_back(Guard::present(held.first_key()));
+  record->part = std::make_shared<const TxnPart>(std::move(part));
+  return record;
+}
+
 Tickets::View Requests::first_view(Record& record) {
   if (!record.adopted) return append(record);
   if (!record.found.has_value()) return look_at_own(record);
@@ -66,7 +85,13 @@ Tickets::View Requests::append(Record& record) {
   record.row.since = store_.now();
   for (;;) {
     Txn txn;
-    if (!tickets_.agree_on_limits(record.row, txn)) continue;
+    try {
+      if (!tickets_.agree_on_limits(record.row, txn)) continue;
+    } catch (const LimitMismatch&) {
+      // A repeated request names the limit that it asked with at first.
+      if (!adopt_request(record)) throw;
+      return look_at_own(record);
+    }
     if (record.gate != nullptr) txn.guards.push_back(record.gate->guard);
     if (record.part != nullptr) add_part(*record.part, txn);
     Tickets::Append append{record.row, hints_};
@@ -91,7 +116,13 @@ Tickets::View Requests::append(Record& record) {
 void Requests::explain_refusal(const Record& record) const {
   tickets_.explain_refusal(record.row);
   if (record.gate != nullptr) pass(*record.gate);
-  if (record.part != nullptr) refuse_failed_guards(store_, *record.part);
+  if (record.part == nullptr) return;
+  try {
+    refuse_failed_guards(store_, *record.part);
+  } catch (const GuardFailed&) {
+    if (record.row.replaces == Token{}) throw;
+    throw Evicted("cannot upgrade: the hold was lost");
+  }
 }
 
 void Requests::pass(const Gate& gate) const {

@@ -39,6 +39,8 @@ class Requests {
   // A row with a new request number; the caller adds claims and anchor. Throws Closed, SessionLost.
   [[nodiscard]] Row new_row();
   [[nodiscard]] RecordRef new_record(const detail::Ask& ask);
+  // The same of an upgrade of `held`: Ask::held.
+  [[nodiscard]] RecordRef new_upgrade(const detail::Ask& ask, const Record& held);
 
   // Appends the ticket, unless it is adopted, and returns its conflicts.
   [[nodiscard]] Tickets::View first_view(Record& record);

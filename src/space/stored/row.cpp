@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <concepts>
 #include <cstddef>
@@ -64,17 +65,33 @@ void append_claim(std::string& out, const Claim& claim) {
   out += ']';
 }
 
+// The format of an entry that needs none of the later ones.
+char least_format(bool kept_or_replaces, bool weighted, bool anchored) {
+  if (kept_or_replaces) return '4';
+  if (weighted) return '3';
+  return anchored ? '2' : '1';
+}
+
 // The beginning of an entry, up to its anchor.
-void append_head(std::string& out, bool weighted, std::string_view anchor) {
+void append_head(std::string& out, char format, std::string_view anchor) {
   out += '{';
-  if (weighted || !anchor.empty()) {
+  if (format != '1') {
     out += R"("format":)";
-    out += weighted ? '3' : '2';
+    out += format;
     out += ',';
   }
   if (anchor.empty()) return;
   out += R"("anchor":["key",)";
   append_string(out, Path::of(anchor).text());
+  out += ']';
+}
+
+void append_kept(std::string& out, std::uint64_t kept) {
+  out += R"(,"kept":)";
+  for (char before = '['; kept != 0; kept &= kept - 1, before = ',') {
+    out += before;
+    append_number(out, std::countr_zero(kept));
+  }
   out += ']';
 }
 
@@ -167,6 +184,12 @@ Json parse_json(const std::string& value) {
   return json;
 }
 
+std::uint64_t parse_kept(const Json& json, const std::vector<Claim>& claims) {
+  const std::uint64_t claim = natural(json);
+  if (claim >= claims.size()) throw BadRequest("a kept claim is not there");
+  return std::uint64_t{1} << claim;
+}
+
 Row parse_ticket(const Json& json) {
   Row row;
   row.anchor = parse_anchor(json);
@@ -178,6 +201,12 @@ Row parse_ticket(const Json& json) {
   }
   for (const Json& claim : json.at("claims")) row.claims.push_back(parse_claim(claim));
   if (const auto fault = find_fault(row.claims)) throw BadRequest(*fault);
+  if (const auto kept = json.find("kept"); kept != json.end()) {
+    for (const Json& claim : *kept) row.kept |= parse_kept(claim, row.claims);
+  }
+  if (const auto held = json.find("replaces"); held != json.end()) {
+    row.replaces = Token{natural(*held)};
+  }
   if (const auto owner = json.find("owner"); owner != json.end())
     row.owner = Owner{parse_path(*owner)};
   if (const auto label = json.find("label"); label != json.end())
@@ -213,7 +242,10 @@ void refuse_row(const Entry& entry, const RowFault& fault) {
 std::string Row::text() const {
   std::string out;
   out.reserve(160);
-  append_head(out, std::ranges::any_of(claims, weighted), anchor);
+  append_head(out,
+              least_format(kept != 0 || replaces != Token{}, std::ranges::any_of(claims, weighted),
+                           anchored()),
+              anchor);
   out += anchored() ? R"(,"by":)" : R"("session":)";
   append_string(out, session);
   out += R"(,"request":)";
@@ -228,6 +260,11 @@ std::string Row::text() const {
     append_claim(out, claim);
   }
   out += ']';
+  if (kept != 0) append_kept(out, kept);
+  if (replaces != Token{}) {
+    out += R"(,"replaces":)";
+    append_number(out, replaces.value);
+  }
   if (!owner.anonymous()) {
     out += R"(,"owner":)";
     append_string(out, owner.id.text());
@@ -257,7 +294,7 @@ std::string Row::text() const {
 
 std::string Pointer::text() const {
   std::string out;
-  append_head(out, weight != 1 || weighted(first), anchor);
+  append_head(out, least_format(false, weight != 1 || weighted(first), !anchor.empty()), anchor);
   if (anchor.empty()) {
     out += R"("session":)";
     append_string(out, session);
@@ -303,7 +340,8 @@ Parsed parse_row(const Entry& entry) {
 }
 
 std::optional<std::uint32_t> weight_in(const Entry& entry) {
-  if (!entry.value.starts_with(R"({"format":3)")) return 1;
+  constexpr std::string_view head = R"({"format":)";
+  if (!entry.value.starts_with(head) || entry.value[head.size()] < '3') return 1;
   const std::expected<Parsed, RowFault> parsed = read_row(entry);
   if (!parsed.has_value()) return std::nullopt;
   // NOLINTNEXTLINE(bugprone-unchecked-optional-access): it has exactly one of them.

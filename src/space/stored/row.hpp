@@ -13,11 +13,18 @@
 // pointer with such a weight in it, begins with
 //   "format":3
 //
+// A ticket with claims that were granted before their limit was lowered (Ticket::kept) lists the
+// numbers of these claims, from 0, and has format 4:
+//   "kept":[0]
+// So has the ticket of an upgrade (Ticket::replaces), which has the number of the ticket that it
+// replaces:
+//   "replaces":N
+//
 // A ticket that hangs on a key of the store instead of on the session of its process has
 //   "format":2,"anchor":["key","orders%2F7"],"by":"16 digits"
-// (or format 3) instead of "session". `by` is the session of the process that appended the ticket;
-// only people read it. "id" is the request id that the caller chose; the ticket then has one more
-// entry, at request_key().
+// (or a later format) instead of "session". `by` is the session of the process that appended the
+// ticket; only people read it. "id" is the request id that the caller chose; the ticket then has
+// one more entry, at request_key().
 //
 // Formats. A row without "format" has format 1. A program refuses a row of a later format, or with
 // an anchor of a kind that it does not know: it cannot tell whether that ticket is alive, so it
@@ -47,8 +54,8 @@
 namespace tenure::stored {
 
 inline constexpr std::size_t max_anchor = 512;  // Bytes of a key.
-// The latest format that this program reads. 2: anchors. 3: weights.
-inline constexpr std::uint64_t newest_format = 3;
+// The latest format that this program reads. 2: anchors. 3: weights. 4: kept claims, upgrades.
+inline constexpr std::uint64_t newest_format = 4;
 
 struct Row {
   std::string session;              // Of the process that appended it.
@@ -56,6 +63,8 @@ struct Row {
   std::uint64_t request = 0;        // Numbers the requests of a session.
   std::optional<std::uint64_t> id;  // Chosen by the caller; only with an anchor key.
   std::vector<Claim> claims;
+  std::uint64_t kept = 0;  // As Ticket::kept.
+  Token replaces;          // As Ticket::replaces.
   Owner owner;
   std::string label;
   Instant since;
@@ -65,6 +74,13 @@ struct Row {
   bool asked = false;
   Token number;  // Zero: that of the key.
 
+  [[nodiscard]] Ticket ticket(Token with_number) const {
+    return {.number = with_number,
+            .claims = claims,
+            .owner = owner,
+            .kept = kept,
+            .replaces = replaces};
+  }
   [[nodiscard]] std::string text() const;
   [[nodiscard]] bool anchored() const noexcept { return !anchor.empty(); }
   friend bool operator==(const Row&, const Row&) = default;
@@ -105,7 +121,7 @@ struct RowFault {
 [[noreturn]] void refuse_row(const Entry& entry, const RowFault& fault);
 
 // How much of its limit the claim of that entry takes. Null: the entry cannot be read. Parses only
-// entries of format 3.
+// entries of format 3 and later.
 [[nodiscard]] std::optional<std::uint32_t> weight_in(const Entry& entry);
 
 // The entry of one of its claims: the whole ticket at the first, a pointer at the others.

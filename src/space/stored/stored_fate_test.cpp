@@ -4,8 +4,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <coroutine>
-#include <exception>
 #include <functional>
 #include <latch>
 #include <memory>
@@ -15,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/detached.hpp"
 #include "space/any_space_test.hpp"
 #include "tenure/memory_store.hpp"
 #include "tenure/tenure.hpp"
@@ -382,17 +381,7 @@ TEST_F(StoredFate, AReleaseThatFailsIsMadeLater) {
 
 // ---- the end of a space ----
 
-struct Detached {
-  struct promise_type {  // NOLINT(readability-identifier-naming): the language's name.
-    Detached get_return_object() noexcept { return {}; }
-    std::suspend_never initial_suspend() noexcept { return {}; }
-    std::suspend_never final_suspend() noexcept { return {}; }
-    void return_void() noexcept {}
-    void unhandled_exception() noexcept { std::terminate(); }
-  };
-};
-
-Detached wait_until_closed(Locker locker, Request request, std::latch& closed) {
+base::Detached wait_until_closed(Locker locker, Request request, std::latch& closed) {
   try {
     const Hold hold = co_await locker.async_lock(request);
     ADD_FAILURE() << "granted";

@@ -4,9 +4,7 @@
 
 #include <atomic>
 #include <chrono>
-#include <coroutine>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <latch>
 #include <memory>
@@ -19,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/detached.hpp"
 #include "space/stored/forwarding_store_test.hpp"
 #include "tenure/memory_store.hpp"
 #include "tenure/tenure.hpp"
@@ -109,17 +108,7 @@ struct Call {
   std::function<void(Scene, Hold&)> make;
 };
 
-// Starts at once, and ends by itself.
-struct Waiting {
-  struct promise_type {  // NOLINT(readability-identifier-naming): the language's name.
-    static Waiting get_return_object() { return {}; }
-    static std::suspend_never initial_suspend() noexcept { return {}; }
-    static std::suspend_never final_suspend() noexcept { return {}; }
-    static void return_void() {}
-    static void unhandled_exception() { std::terminate(); }
-  };
-};
-Waiting wait_for_book(Locker locker, std::latch& done) {
+base::Detached wait_for_book(Locker locker, std::latch& done) {
   try {
     const Hold hold = co_await locker.async_lock(book);
   } catch (const Error&) {  // NOLINT(bugprone-empty-catch)

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/detached.hpp"
 #include "tenure/memory_store.hpp"
 #include "tenure/tenure.hpp"
 #include "tests/kit/patience.hpp"
@@ -92,17 +93,7 @@ TEST_F(StoredEnd, ACallbackOfLostMayCloseItsSpace) {
   kit::until([&] { return entries() == 0; });
 }
 
-struct EndTask {
-  struct promise_type {  // NOLINT(readability-identifier-naming): the language's name.
-    EndTask get_return_object() noexcept { return {}; }
-    std::suspend_never initial_suspend() noexcept { return {}; }
-    std::suspend_never final_suspend() noexcept { return {}; }
-    void return_void() noexcept {}
-    void unhandled_exception() noexcept { std::terminate(); }
-  };
-};
-
-EndTask lock_then_close(std::unique_ptr<Space>& space, std::latch& closed) {
+base::Detached lock_then_close(std::unique_ptr<Space>& space, std::latch& closed) {
   {
     const Hold hold = co_await space->async_lock(desk);
     space.reset();

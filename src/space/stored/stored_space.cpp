@@ -63,7 +63,9 @@ StoredSpace::~StoredSpace() = default;
 // ---- Requests ----
 
 RecordRef StoredSpace::new_record(const detail::Ask& ask, const GateRef& gate) {
-  RecordRef record = requests_.new_record(ask);
+  RecordRef record = ask.held == nullptr
+                         ? requests_.new_record(ask)
+                         : requests_.new_upgrade(ask, *static_cast<Record*>(ask.held->ticket));
   record->space = this;
   record->gate = gate;
   return record;
@@ -280,6 +282,12 @@ bool StoredSpace::ask_to_leave(Token token) {
   const Stay stay{life_};
   life_.check_open();
   return inspection_.ask_to_leave(token);
+}
+
+std::size_t StoredSpace::set_limit(const Claim& limit) {
+  const Stay stay{life_};
+  life_.check_open();
+  return inspection_.set_limit(limit);
 }
 
 std::unique_ptr<detail::TicketWatch> StoredSpace::watch(const Path& path,

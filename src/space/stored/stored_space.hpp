@@ -112,6 +112,7 @@ class StoredSpace final : public detail::Backend {
   bool evict(Token token, bool at_once) override;
   std::size_t evict_below(const Path& path, bool at_once) override;
   bool ask_to_leave(Token token) override;
+  std::size_t set_limit(const Claim& limit) override;
   [[nodiscard]] detail::OwnerRef owner(const Owner& owner) override { return new_owner(owner); }
   [[nodiscard]] detail::OwnerRef on_terms(const detail::OwnerRef& owner,
                                           const detail::Terms& terms) override {

@@ -37,8 +37,9 @@ void Tickets::throw_anchor_lost(const Row& row) {
 }
 
 // All live claims of a group on one path have the same limit, so reading the first is enough. While
-// that claim is present, or the path stays empty, no request with another limit can be appended.
-// While a claim with a limit is present, the line without a limit has only shadows.
+// that claim is unchanged, or the path stays empty, no request with another limit can be appended:
+// set_limit() writes all of them. While a claim with a limit is present, the line without a limit
+// has only shadows.
 bool Tickets::agree_on_limits(const Row& row, std::span<const Claim> claims, Token own,
                               Txn& txn) const {
   for (const Claim& claim : claims) {
@@ -72,7 +73,7 @@ Tickets::Agreement Tickets::agree_in_line(const Row& row, const Claim& claim, To
     return Agreement::nobody;
   }
   if (limit_clash(row, claim, found.front())) return Agreement::again;
-  txn.guards.push_back(Guard::present(found.front().key));
+  txn.guards.push_back(Guard::unchanged(found.front().key, found.front().changed));
   return Agreement::same;
 }
 
@@ -97,7 +98,8 @@ bool Tickets::limit_clash(const Row& row, const Claim& asked, const Entry& entry
                       " asks for " + limit_text(asked.mode.limit()) + ", " +
                       seen->row.owner.text() + " (ticket " + std::to_string(seen->number.value) +
                       ") has " + limit_text(live->mode.limit()) +
-                      "; use the same limit everywhere");
+                      "; use the same limit everywhere, or change it with set_limit() or "
+                      "'tenure limit'");
 }
 
 void Tickets::explain_refusal(const Row& row, std::span<const Claim> claims, Token own) const {

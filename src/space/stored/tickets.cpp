@@ -3,12 +3,14 @@
 #include "space/stored/tickets.hpp"
 
 #include <algorithm>
+#include <expected>
 #include <iterator>
 #include <utility>
 
 #include "space/stored/keys.hpp"
 #include "tenure/detail/saturating.hpp"
 #include "tenure/error.hpp"
+#include "tenure/rule.hpp"
 
 namespace tenure::stored {
 namespace {
@@ -24,6 +26,29 @@ void remove_claims(const Row& row, Token number, Txn& txn) {
       txn.writes.push_back(Write::remove(std::move(shadow)));
     }
   }
+}
+
+// The row in a ticket's own entry, if it has other limits than `row`. An entry that was not written
+// since the append is not parsed.
+std::optional<Row> with_other_limits(const Row& row, Token number,
+                                     const std::optional<Entry>& own) {
+  if (!own.has_value() || own->changed.value == number.value) return std::nullopt;
+  std::expected<Parsed, RowFault> parsed = read_row(*own);
+  if (!parsed.has_value() || !parsed->row.has_value()) return std::nullopt;
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): checked in the line above.
+  Row& stored = *parsed->row;
+  if (stored.claims == row.claims && stored.kept == row.kept) return std::nullopt;
+  return std::move(stored);
+}
+
+// Whether they are claims of one request: set_limit() changes limits.
+bool same_but_for_limits(const std::vector<Claim>& a, const std::vector<Claim>& b) {
+  return std::ranges::equal(a, b, [](const Claim& one, const Claim& other) {
+    const auto limited = [](const Claim& claim) { return claim.mode.limit() != 0; };
+    if (!limited(one) || !limited(other)) return one == other;
+    return one.path == other.path && one.mode.same_group(other.mode) &&
+           one.mode.weight() == other.mode.weight();
+  });
 }
 
 }  // namespace
@@ -43,7 +68,8 @@ void Hints::learn(Regions seen) noexcept {
 Tickets::Append::Append(const Row& row, Hints& hints, ConflictQuery::Extent extent)
     : row_(row),
       hints_(hints),
-      query_(row.claims, hints.seen(), this_apply, hints.empty_prefixes(), extent) {}
+      query_(row.claims, hints.seen(), this_apply, hints.empty_prefixes(), extent,
+             {.kept = row.kept, .replaces = row.replaces}) {}
 
 void Tickets::Append::add_to(Txn& txn) {
   txn.guards.push_back(anchor_guard(row_));
@@ -93,6 +119,7 @@ Guard Tickets::held(const Row& row, Token number) {
 Row Tickets::add_downgrade(const Seen& ticket, std::span<const Claim> claims, Txn& txn) {
   Row row = ticket.row;
   row.claims.assign(claims.begin(), claims.end());
+  row.kept = kept_after_downgrade(ticket.row.ticket(ticket.number), claims);
   row.number = ticket.number;
   txn.guards.push_back(Guard::unchanged(ticket.entry.key, ticket.entry.changed));
   remove_claims(ticket.row, ticket.number, txn);
@@ -138,10 +165,21 @@ Tickets::View Tickets::look_once(const ConflictQuery& query, const Row& row,
 
 Tickets::View Tickets::look_back(const Row& row, Token number) const {
   ConflictQuery::Extent extent = ConflictQuery::Extent::few;
+  std::optional<Row> changed;
   for (;;) {
-    const ConflictQuery query{row.claims, hints_->seen(), Revision{number.value},
-                              hints_->empty_prefixes(), extent};
+    const Row& now = changed.has_value() ? *changed : row;
+    const ConflictQuery query{now.claims,
+                              hints_->seen(),
+                              Revision{number.value},
+                              hints_->empty_prefixes(),
+                              extent,
+                              {.kept = now.kept, .replaces = now.replaces}};
     View view = look_once(query, row, row_key(row.claims.front(), number));
+    if (std::optional<Row> newer = with_other_limits(now, number, view.own)) {
+      changed = std::move(newer);
+      continue;
+    }
+    view.changed = changed;
     hints_->learn(view.found.unseen);
     if (view.found.own_only) extent = ConflictQuery::Extent::all;
     if (!view.anchored || !view.own.has_value() || view.found.blocked()) return view;
@@ -233,7 +271,7 @@ std::optional<Seen> Tickets::find_request(const Row& row) const {
     std::optional<Row> whole = parse_row(entry).row;
     if (!whole.has_value()) refuse_row(entry, {.why = "its ticket is missing"});
     const bool narrowed = whole->number != Token{};
-    if (!narrowed && whole->claims != row.claims) {
+    if (!narrowed && !same_but_for_limits(whole->claims, row.claims)) {
       throw BadRequest("request id " + std::to_string(*row.id) + " at anchor '" +
                        Path::of(row.anchor).text() + "' was used for other claims (ticket " +
                        std::to_string(number.value) + "): use another id");

@@ -118,8 +118,11 @@ class Tickets {
     std::optional<Entry> own;  // The first entry of the ticket itself.
     bool anchored = false;     // Whether its anchor is there.
     Revision at;
+    // NOLINTNEXTLINE(readability-redundant-member-init): so that designated ones may leave it out.
+    std::optional<Row> changed{};  // The ticket, if its limits are not those of the caller's row.
   };
-  // Reads until the ticket is blocked, free or gone, or its anchor is gone.
+  // Reads until the ticket is blocked, free or gone, or its anchor is gone. Judges by the limits
+  // that its entry has: another process may have changed them (Space::set_limit).
   [[nodiscard]] View look_back(const Row& row, Token number) const;
   // The conflicts of a ticket that is not appended yet, with guards that nothing has been added
   // since: one per range, or one for all tickets if those would be more than `most`.

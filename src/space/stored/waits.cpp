@@ -98,7 +98,8 @@ bool Waits::wait_in_line(const RecordRef& record, Tickets::View view) {
                        .changed = view.at};
     }
     // Only an append can close a cycle.
-    if (!record->adopted && !record->row.owner.anonymous() && !view.found.free()) {
+    const bool may_close = !record->row.owner.anonymous() || record->row.replaces != Token{};
+    if (!record->adopted && may_close && !view.found.free()) {
       refuse_deadlock(parts_.store, tickets_, record->row, record->number);
     }
     verdict = try_grant(record, std::move(view));
@@ -127,6 +128,10 @@ Waits::Verdict Waits::try_grant(const RecordRef& record, Tickets::View view) {
       return Verdict::anchor_lost;
     }
     if (!view.own.has_value()) return Verdict::gone;
+    if (view.changed.has_value()) {
+      const base::Mutex::Scoped lock{record->mutex};
+      record->take_limits(*view.changed);
+    }
     if (view.found.free()) {
       if (record->row.max_hold.count() == 0) return Verdict::granted;
       if (tickets_.start_deadline(*view.own, record->row.deadline, record->written)) {

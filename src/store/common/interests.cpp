@@ -93,19 +93,6 @@ std::optional<std::int64_t> Interests::drop_at() const {
   return first;
 }
 
-bool Interests::forget(const std::string& name) {
-  const auto at = all_.find(name);
-  if (at == all_.end()) return false;
-  at->second.held.reset();
-  unwanted_.erase(name);
-  if (at->second.wants > 0) {
-    missing_.insert(name);
-    return true;
-  }
-  all_.erase(at);
-  return false;
-}
-
 void Interests::lose() {
   for (auto at = all_.begin(); at != all_.end();) {
     if (at->second.wants == 0) {

@@ -54,8 +54,6 @@ class Interests {
   [[nodiscard]] std::vector<std::int64_t> drop_all();
   // When to call drop() at the latest.
   [[nodiscard]] std::optional<std::int64_t> drop_at() const;
-  // This one is not held any more. False: no watch wants it, either.
-  [[nodiscard]] bool forget(const std::string& name);
   // None is held any more.
   void lose();
 

@@ -110,18 +110,6 @@ TEST_F(InterestsTest, EverythingIsEnoughIfAWatchWantsIt) {
   EXPECT_EQ(dropped(Interests::lasting_ns), 1U);
 }
 
-TEST_F(InterestsTest, OneThatIsForgottenIsAskedForAgainIfItIsWanted) {
-  interests.want(key("a"));
-  interests.want(key("b"));
-  ask();
-  EXPECT_TRUE(interests.forget("a"));
-  interests.unwant(key("b"), 0);
-  EXPECT_FALSE(interests.forget("b"));
-  EXPECT_FALSE(interests.forget("c"));
-  EXPECT_EQ(interests.drop_at(), std::nullopt);
-  EXPECT_EQ(ask(), "a ");
-}
-
 TEST_F(InterestsTest, WhatTheServerForgotIsAskedForAgain) {
   interests.want(key("a"));
   interests.want(key("b"));

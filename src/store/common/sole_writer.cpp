@@ -9,7 +9,7 @@ namespace tenure::stores {
 // All known keys of the range are gone; put() follows for those that were written since.
 void KnownEntries::saw_nothing(const Range& range) {
   if (range.to.empty() || range.to <= range.from) return;
-  if (ranges_.size() >= max_ranges) clear();
+  if (ranges_.size() >= max_ranges_) clear();
   own_.erase(own_.lower_bound(range.from), own_.lower_bound(range.to));
   std::string from = range.from;
   std::string to = range.to;
@@ -28,22 +28,38 @@ void KnownEntries::saw(std::string_view key, Revision changed) {
   }
   if (seen_.size() >= max_seen) seen_.clear();
   seen_.emplace(key, changed);
-  std::erase_if(put_, [key](const Present& one) { return one.key == key; });
+  seen_sizes_ |= size_bit(key);
+  if (Put* const put = find_put(key)) put->known = false;
+}
+
+const KnownEntries::Put* KnownEntries::find_put(std::string_view key) const noexcept {
+  // Keys of one kind mostly differ at the end.
+  const auto same = [key](const Put& one) {
+    return one.known && one.key.size() == key.size() &&
+           (key.empty() || one.key.back() == key.back()) && one.key == key;
+  };
+  const auto* const at = std::ranges::find_if(put_, same);
+  return at == put_.end() ? nullptr : &*at;
 }
 
 void KnownEntries::put(std::string_view key, Revision changed) {
-  if (const auto seen = seen_.find(key); seen != seen_.end()) {
+  const bool maybe_seen = (seen_sizes_ & size_bit(key)) != 0;
+  if (const auto seen = maybe_seen ? seen_.find(key) : seen_.end(); seen != seen_.end()) {
     seen->second = changed;
-  } else if (const auto at = std::ranges::find(put_, key, &Present::key); at != put_.end()) {
-    at->changed = changed;
   } else {
-    if (put_.size() >= max_put) put_.pop_front();
-    put_.push_back({.key = std::string{key}, .changed = changed});
+    Put* put = find_put(key);
+    if (put == nullptr) {
+      put = &put_[next_put_++ % max_put];
+      put->key.assign(key);
+      put->known = true;
+    }
+    put->changed = changed;
   }
   keep_own(key);
 }
 
 void KnownEntries::keep_own(std::string_view key) {
+  if (ranges_.empty() || std::prev(ranges_.end())->second <= key) return;
   const auto behind = ranges_.upper_bound(key);
   if (behind == ranges_.begin() || std::prev(behind)->second <= key) return;
   if (own_.size() >= max_own) {
@@ -54,7 +70,7 @@ void KnownEntries::keep_own(std::string_view key) {
 }
 
 void KnownEntries::remove(std::string_view key) {
-  std::erase_if(put_, [key](const Present& one) { return one.key == key; });
+  if (Put* const put = find_put(key)) put->known = false;
   if (const auto at = seen_.find(key); at != seen_.end()) seen_.erase(at);
   if (const auto at = own_.find(key); at != own_.end()) own_.erase(at);
 }
@@ -63,7 +79,8 @@ void KnownEntries::clear() noexcept {
   ranges_.clear();
   own_.clear();
   seen_.clear();
-  put_.clear();
+  seen_sizes_ = 0;
+  for (Put& put : put_) put.known = false;
 }
 
 bool KnownEntries::empty(const Range& range, Revision before) const {
@@ -80,8 +97,8 @@ bool KnownEntries::empty(const Range& range, Revision before) const {
 
 const Revision* KnownEntries::find(std::string_view key) const noexcept {
   if (const auto seen = seen_.find(key); seen != seen_.end()) return &seen->second;
-  const auto at = std::ranges::find(put_, key, &Present::key);
-  return at == put_.end() ? nullptr : &at->changed;
+  const Put* const put = find_put(key);
+  return put == nullptr ? nullptr : &put->changed;
 }
 
 std::vector<Change> changes_of(const Txn& txn, Revision revision) {

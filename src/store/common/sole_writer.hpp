@@ -5,6 +5,8 @@
 // that was empty then contains only what this process put there, and need not be read. If removals
 // move the head as well, a key that existed then still exists.
 //
+// A store that orders each root by itself has a head for each order, and this object for each.
+//
 // KnownEntries is this knowledge; SoleWriter is the knowledge of a process about a server, together
 // with the head that it depends on. The store always compares the head in the same transaction: an
 // apply that relied on the wrong head is made again, with all of its reads, which costs a round
@@ -15,8 +17,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
-#include <deque>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -35,6 +38,9 @@ namespace tenure::stores {
 
 class KnownEntries {
  public:
+  static constexpr std::size_t most_ranges = 1024;
+  explicit KnownEntries(std::size_t max_ranges = most_ranges) : max_ranges_(max_ranges) {}
+
   // The range was read, and was empty.
   void saw_nothing(const Range& range);
   // The key was read, and exists. `changed`: the revision that it has; zero: not known.
@@ -54,9 +60,10 @@ class KnownEntries {
   }
 
  private:
-  struct Present {
-    std::string key;
+  struct Put {
+    std::string key;  // Its memory is used again.
     Revision changed;
+    bool known = false;
   };
   struct Hash {
     using is_transparent = void;
@@ -64,20 +71,30 @@ class KnownEntries {
       return std::hash<std::string_view>{}(key);
     }
   };
+  [[nodiscard]] static std::uint64_t size_bit(std::string_view key) noexcept {
+    return std::uint64_t{1} << (key.size() % 64);
+  }
+  // Of the last ones that were put; null: the key is not among them.
+  [[nodiscard]] const Put* find_put(std::string_view key) const noexcept;
+  [[nodiscard]] Put* find_put(std::string_view key) noexcept {
+    return const_cast<Put*>(std::as_const(*this).find_put(key));
+  }
   // The revision of a key that exists; null: not known.
   [[nodiscard]] const Revision* find(std::string_view key) const noexcept;
-  static constexpr std::size_t max_ranges = 1024;
   static constexpr std::size_t max_own = 1024;
   static constexpr std::size_t max_seen = 512;
   static constexpr std::size_t max_put = 16;
   static constexpr int max_looked_at = 16;  // Known keys in one range that are checked.
 
+  std::size_t max_ranges_;
   std::map<std::string, std::string, std::less<>> ranges_;  // From, to; adjacent ranges are merged.
   std::set<std::string, std::less<>> own_;                  // The only keys in those ranges.
   // Keys that were asked for are asked for again: guards of many transactions are the same. Keys
   // that were put come and go, and must not displace them.
   std::unordered_map<std::string, Revision, Hash, std::equal_to<>> seen_;
-  std::deque<Present> put_;  // The last ones, apart from those in seen_.
+  std::uint64_t seen_sizes_ = 0;  // A bit for each size, modulo 64, that a key of seen_ had.
+  std::array<Put, max_put> put_;  // The last ones, apart from those in seen_.
+  std::size_t next_put_ = 0;
 };
 
 // A key that a commit created, changed or removed.
@@ -93,6 +110,8 @@ struct Change {
 template <typename Head>
 class SoleWriter {
  public:
+  explicit SoleWriter(std::size_t max_ranges = KnownEntries::most_ranges) : known_(max_ranges) {}
+
   // The head to compare, which of the reads can be left out, and whether the key exists.
   struct Use {
     Head head;
@@ -164,6 +183,7 @@ class SoleWriter {
   void forget() {
     const base::Mutex::Scoped lock{mutex_};
     head_.reset();
+    known_.clear();
   }
 
  private:

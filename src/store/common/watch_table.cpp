@@ -114,7 +114,7 @@ void WatchTable::due_if(const std::function<bool(const WatchFor&)>& is_due) {
 void WatchTable::changed(std::string_view key, Revision revision) {
   std::vector<Id> found;
   if (!by_key_.empty()) {
-    if (const auto at = by_key_.find(std::string{key}); at != by_key_.end()) {
+    if (const auto at = by_key_.find(key); at != by_key_.end()) {
       found.assign(at->second.begin(), at->second.end());
     }
   }

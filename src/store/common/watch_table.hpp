@@ -95,6 +95,12 @@ class WatchTable {
     Store::Notice notice;
     bool ready = false;
   };
+  struct KeyHash {
+    using is_transparent = void;
+    [[nodiscard]] std::size_t operator()(std::string_view key) const noexcept {
+      return std::hash<std::string_view>{}(key);
+    }
+  };
   class Handle;
   using Lock = base::Mutex::Scoped;
 
@@ -107,7 +113,8 @@ class WatchTable {
   Id last_id_ TENURE_GUARDED_BY(mutex) = 0;
   std::size_t armed_ TENURE_GUARDED_BY(mutex) = 0;
   std::map<Id, Watched> watches_ TENURE_GUARDED_BY(mutex);  // Armed and ready.
-  std::unordered_map<std::string, std::set<Id>> by_key_ TENURE_GUARDED_BY(mutex);
+  std::unordered_map<std::string, std::set<Id>, KeyHash, std::equal_to<>> by_key_
+      TENURE_GUARDED_BY(mutex);
   RangeIndex by_range_ TENURE_GUARDED_BY(mutex);
   std::set<std::pair<Instant, Id>> by_time_ TENURE_GUARDED_BY(mutex);
   std::map<std::string, std::set<Id>, std::less<>> by_session_ TENURE_GUARDED_BY(mutex);

@@ -70,6 +70,39 @@ TEST_P(StoreConformance, ThenIsMadeAndToldInOrder) {
   EXPECT_EQ(read(Range::prefix("q")).size(), count);
 }
 
+class Counted final : public Deferred {
+ public:
+  Counted(Txn what, Store::Posted told) : told_(std::move(told)) { txn = std::move(what); }
+  void done(std::shared_ptr<Deferred> self) noexcept override {
+    EXPECT_EQ(self.get(), this);
+    told_(outcome, error);
+  }
+
+ private:
+  Store::Posted told_;
+};
+
+// An object that is its own callback, in one queue with the others.
+TEST_P(StoreConformance, LaterIsToldInOneOrderWithThen) {
+  constexpr std::size_t count = 100;
+  Told told;
+  std::string expected;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string name = std::to_string(i);
+    Txn one = durable({Guard::absent("k" + name)}, {Write::put("k" + name, name)});
+    if (i % 10 == 3) one.guards.push_back(Guard::absent("k" + std::to_string(i - 1)));
+    if (i % 3 == 0) {
+      store().apply_then(std::move(one), told.next(name));
+    } else {
+      store().apply_later(std::make_shared<Counted>(std::move(one), told.next(name)));
+    }
+    expected += (i == 0 ? "" : " ") + name + (i % 10 == 3 ? "-" : "+");
+  }
+  told.wait(count);
+  EXPECT_EQ(told.text(), expected);
+  EXPECT_EQ(read(Range::prefix("k")).size(), count - (count / 10));
+}
+
 // A refused transaction reports the revision of the neighbour before it, and the store's newest
 // revision is the last neighbour's.
 TEST_P(StoreConformance, ThenRefusedUsesNoRevisionUp) {

@@ -313,16 +313,17 @@ bool Client::Parts::prepare(Endpoint& endpoint, grpc::ClientContext& context, De
 }
 
 grpc::Status Client::Parts::learn_term(Endpoint& endpoint, const std::string& key,
-                                       Deadline deadline) {
+                                       Deadline deadline, std::string* value) {
   grpc::ClientContext context;
   grpc::Status status;
   if (!prepare(endpoint, context, deadline, status)) return status;
   pb::RangeRequest request;
   request.set_key(key);
-  request.set_count_only(true);
+  request.set_count_only(value == nullptr);
   pb::RangeResponse response;
   status = endpoint.kv->Range(&context, request, &response);
   if (status.ok()) endpoint.term.store(response.header().raft_term());
+  if (value != nullptr && !response.kvs().empty()) *value = response.kvs(0).value();
   return status;
 }
 

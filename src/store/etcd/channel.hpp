@@ -57,7 +57,7 @@ struct Client::Parts {
                grpc::Status& status);
   // Reads a key, which only the leader of a majority can answer.
   [[nodiscard]] grpc::Status learn_term(Endpoint& endpoint, const std::string& key,
-                                        Deadline deadline);
+                                        Deadline deadline, std::string* value = nullptr);
   void forget_token(const std::string& used);
   void forget_token();  // The token may have been the problem: the next attempt gets a new one.
   void leave(const Endpoint& endpoint) noexcept;  // The next call begins with another endpoint.

@@ -68,11 +68,12 @@ void Client::revoke(std::int64_t lease) {
                });
 }
 
-Client::Seconds Client::keep_alive(std::int64_t lease, const std::string& key,
+Client::Renewed Client::keep_alive(std::int64_t lease, const std::string& key,
                                    std::chrono::milliseconds limit) {
   pb::LeaseKeepAliveRequest request;
   request.set_id(lease);
   pb::LeaseKeepAliveResponse response;
+  std::string value;
   parts_->call(
       Parts::Kind::renewal, limit,
       [&](Parts::Endpoint& endpoint, grpc::ClientContext& context, Parts::Deadline deadline) {
@@ -89,13 +90,13 @@ Client::Seconds Client::keep_alive(std::int64_t lease, const std::string& key,
         }
         context.TryCancel();
         static_cast<void>(stream->Finish());
-        grpc::Status status = parts_->learn_term(endpoint, key, deadline);
+        grpc::Status status = parts_->learn_term(endpoint, key, deadline, &value);
         if (status.ok() && endpoint.term.load() != before) {
           status = {grpc::StatusCode::UNAVAILABLE, "the leader changed"};
         }
         return status;
       });
-  return Seconds{response.ttl()};
+  return {.ttl = Seconds{response.ttl()}, .value = std::move(value)};
 }
 
 std::vector<Client::Status> Client::status() {

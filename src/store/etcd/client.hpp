@@ -74,7 +74,11 @@ class Client {
   // A leader that was stopped or cut off may go on renewing for a moment after another member has
   // ended the lease, because it asks nobody. So `key`, which the user may read, is read after the
   // renewal, which asks a majority. The renewal counts if the term was the same before and after.
-  [[nodiscard]] Seconds keep_alive(std::int64_t lease, const std::string& key,
+  struct Renewed {
+    Seconds ttl;
+    std::string value;  // Of `key`.
+  };
+  [[nodiscard]] Renewed keep_alive(std::int64_t lease, const std::string& key,
                                    std::chrono::milliseconds limit);
 
   struct Status {

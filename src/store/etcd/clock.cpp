@@ -66,31 +66,10 @@ void Clock::see(Instant time) noexcept {
   if (shown <= latest_ns) raise(ahead_ns_, shown - boot_ns_());
 }
 
-std::uint64_t Clock::by_time() const noexcept {
+std::uint64_t Clock::slot() const noexcept {
   constexpr auto second = static_cast<std::uint64_t>(ns_in_second);
   const auto now = static_cast<std::uint64_t>(boot_ns_() + ahead_ns_.load());
   return (now / second * heads_a_second) + (now % second * heads_a_second / second);
-}
-
-std::uint64_t Clock::far() const noexcept {
-  return (std::max(by_time(), newest_.load(std::memory_order_relaxed)) + heads_a_second) * apart;
-}
-
-// Taken from the time, not from how far other clients went: a proposal far ahead must not move all
-// later ones forward.
-std::uint64_t Clock::propose() noexcept {
-  const std::uint64_t now = by_time();
-  std::uint64_t last = newest_.load(std::memory_order_relaxed);
-  std::uint64_t next = 0;
-  do {
-    next = std::max(now, last + 1);
-  } while (!newest_.compare_exchange_weak(last, next, std::memory_order_relaxed));
-  return next * apart;
-}
-
-void Clock::see(Revision revision) noexcept {
-  raise(newest_, revision.value / apart);
-  raise(seen_, revision.value / apart);
 }
 
 }  // namespace tenure::etcd

@@ -1,12 +1,13 @@
-// clock.hpp: the clock that all clients of a store share, and the revisions that they propose.
+// clock.hpp: the clock that all clients of a store share.
 //
 // etcd offers its clients no clock. So each client has one: it begins at the machine's wall time,
 // runs by CLOCK_BOOTTIME whatever happens to wall time later, and is moved forward, never back, to
-// times of other clients. Every apply that writes stores its client's time in the head
-// (layout.hpp), and every apply reads it. Two clients that use the store agree, except for the
-// delay of a message. Limitation: a client whose wall time is ahead when it opens the store moves
-// all others forward, and deadlines pass early by that much. Leases are etcd's own, and do not
-// depend on this clock.
+// times of other clients. Every apply that writes stores its client's time in the heads that it
+// moves (layout.hpp), and every apply reads those of its orders; a client that renews its lease
+// reads the one that every new session moves. Two clients of one root agree, except for the delay
+// of a message; two others, except for the time between two renewals. Limitation: a client whose
+// wall time is ahead when it opens the store moves all others forward, and deadlines pass early by
+// that much. Leases are etcd's own, and do not depend on this clock.
 //
 // Thread safety: all of it.
 #pragma once
@@ -39,25 +40,14 @@ class Clock {
   [[nodiscard]] Instant unique_time() noexcept;
   void see(Instant time) noexcept;
 
-  // A head larger than any that this process proposed or saw, taken from the time since 1970, so
-  // that proposals of several processes mostly arrive in the order in which they were made.
-  [[nodiscard]] std::uint64_t propose() noexcept;
-  // The first head after the largest one that this process saw.
-  [[nodiscard]] std::uint64_t next() const noexcept { return (seen_.load() + 1) * apart; }
-  // A head that no client proposes for about a second, if clocks are right.
-  [[nodiscard]] std::uint64_t far() const noexcept;
-  void see(Revision revision) noexcept;
+  // The slot of this moment (numbers.hpp).
+  [[nodiscard]] std::uint64_t slot() const noexcept;
 
  private:
-  [[nodiscard]] std::uint64_t by_time() const noexcept;
-
   std::int64_t (*const boot_ns_)() noexcept;
   std::atomic<std::int64_t> ahead_ns_;  // The offset to CLOCK_BOOTTIME.
   const std::int64_t tag_;
   std::atomic<std::int64_t> last_unique_{0};
-  // Heads divided by `apart`.
-  std::atomic<std::uint64_t> newest_{0};  // The largest that was proposed or seen.
-  std::atomic<std::uint64_t> seen_{0};
 };
 
 }  // namespace tenure::etcd

@@ -38,8 +38,13 @@ std::chrono::milliseconds renew(Executor& executor, const stores::Lease& lease) 
   // Only a part of the remaining time, so that other endpoints can be asked.
   const auto limit = std::chrono::ceil<std::chrono::milliseconds>(
       std::clamp<std::chrono::nanoseconds>(left / 3, 1ms, longest_try));
-  return executor.client().keep_alive(lease_of(lease.session).value_or(0), executor.layout().head(),
-                                      limit);
+  const Client::Renewed renewed = executor.client().keep_alive(
+      lease_of(lease.session).value_or(0), executor.layout().head(other_order), limit);
+  try {
+    if (!renewed.value.empty()) executor.clock().see(parse_head(renewed.value).time);
+  } catch (const StoreError&) {  // NOLINT(bugprone-empty-catch): the next apply says so.
+  }
+  return renewed.ttl;
 }
 
 }  // namespace

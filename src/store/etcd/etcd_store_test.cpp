@@ -36,7 +36,8 @@ TEST(EtcdStore, RefusesAnotherVersionOfTheLayout) {
   EXPECT_EQ(parse_head(head).revision, Revision{7});
   const std::string first = head.substr(0, head.size() - 1);
   for (const auto& [value, said] :
-       {std::pair{first, "layout version 1,"}, std::pair{first + '\x07', "layout version 7,"},
+       {std::pair{first, "layout version 1,"}, std::pair{first + '\x02', "layout version 2,"},
+        std::pair{first + '\x07', "layout version 7,"},
         std::pair{head + "x", "not written by Tenure"}}) {
     try {
       static_cast<void>(parse_head(value));
@@ -89,6 +90,6 @@ TEST(EtcdStore, FindsTheLastOfARangeWhateverItRemembers) {
 namespace tenure::conformance {
 
 INSTANTIATE_TEST_SUITE_P(Etcd, StoreConformance,
-                         ::testing::Values(StoreKind{"etcd", etcd::make_etcd}), kind_name);
+                         ::testing::Values(StoreKind{"etcd", etcd::make_etcd, false}), kind_name);
 
 }  // namespace tenure::conformance

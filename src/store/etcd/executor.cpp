@@ -14,7 +14,7 @@
 namespace tenure::etcd {
 namespace {
 
-// Limits of a batch: etcd takes 128 comparisons and 128 writes, of which the head needs one, and
+// Limits of a batch: etcd takes 128 comparisons and 128 writes, of which the heads need a few, and
 // 1.5 MB.
 constexpr std::size_t max_batch_operations = 120;
 constexpr std::size_t max_batch_bytes = std::size_t{512} * 1024;
@@ -30,10 +30,8 @@ class Executor::Attempt {
         txn_(txn),
         lease_key_(lease_key),
         batch_(batch),
-        proposer_({.clock = executor.clock_,
-                   .contention = executor.contention_,
-                   .sole_writer = executor.sole_writer_,
-                   .counts = executor.counts_}) {}
+        proposer_(
+            {.clock = executor.clock_, .orders = executor.orders_, .counts = executor.counts_}) {}
 
   Outcome run() {
     while (proposer_.next_attempt()) {
@@ -52,16 +50,16 @@ class Executor::Attempt {
     if (!plan.open_questions().empty()) {
       pb::TxnResponse response;
       const Answer answer = ask(plan, response);
-      if (answer.verdict == Verdict::no_head) executor_.make_head();
+      if (answer.verdict == Verdict::no_head) executor_.make_heads(plan.shown());
       if (answer.verdict == Verdict::refused) return finish(plan, {}, answer);
       if (answer.verdict != Verdict::committed) return std::nullopt;
-      plan.answer(answer.by_etcd, *answer.position);
+      plan.answer(answer.by_etcd, *answer.heads);
     }
     return propose(plan);
   }
 
   std::optional<Outcome> propose(const Plan& plan) {
-    const Proposal proposal = proposer_.propose(plan.needs(), txn_, executor_.seen());
+    const Proposal proposal = proposer_.propose(plan.needs(), txn_);
     const std::unique_ptr<const Form> form = make_form(plan, proposal);
     // A request has some thirty small objects, which are freed together.
     google::protobuf::Arena arena;
@@ -77,12 +75,12 @@ class Executor::Attempt {
       const std::optional<std::int64_t> made_at = resolve_unknown_commit(proposal, since, error);
       return made_at ? finish_resolved(plan, proposal, *made_at) : std::nullopt;
     }
-    if (plan.writes()) executor_.contention_.took(boot_ns() - sent);
+    if (plan.writes()) executor_.orders_.took(boot_ns() - sent);
     const Answer answer = form->parse(response);
-    see(answer, sent);
+    see(answer);
     switch (proposer_.judge(answer.verdict, proposal, answer.newest())) {
       case Proposer::Next::finish: return finish(plan, proposal, answer);
-      case Proposer::Next::make_head: executor_.make_head(); break;
+      case Proposer::Next::make_head: executor_.make_heads(plan.shown()); break;
       case Proposer::Next::retry: break;
     }
     return std::nullopt;
@@ -91,10 +89,9 @@ class Executor::Attempt {
   // Asks whether ranges are quiet since revisions of ours for which etcd's is not known.
   Answer ask(const Plan& plan, pb::TxnResponse& response) {
     const QuestionForm form{plan};
-    const std::int64_t sent = boot_ns();
     executor_.client_.txn(form.build(), response, false);
     Answer answer = form.parse(response);
-    see(answer, sent);
+    see(answer);
     return answer;
   }
 
@@ -104,14 +101,7 @@ class Executor::Attempt {
     outcome.committed = answer.verdict == Verdict::committed;
     outcome.revision = answer.newest();
     const bool wrote = plan.writes() && outcome.committed;
-    if (wrote) {
-      // NOLINTNEXTLINE(bugprone-unchecked-optional-access): a commit has a position.
-      if (proposal.heads.empty() && !is_exact(answer.position->put_at, answer.by_etcd)) {
-        throw_revision_unknown();
-      }
-      plan.remember(outcome.revision, answer.by_etcd, executor_.caches_.keys,
-                    executor_.sole_writer_);
-    }
+    if (wrote) plan.remember(outcome.revision, answer.by_etcd, executor_.caches_.keys);
     RangeReader reader{plan, executor_.caches_.keys,
                        [this, wrote](const pb::RangeRequest& request, pb::RangeResponse& response) {
                          return fetch(request, response, wrote);
@@ -119,7 +109,11 @@ class Executor::Attempt {
     auto reads = reader.read(answer, wrote ? outcome.revision : Revision{});
     if (!reads) return std::nullopt;
     outcome.reads = *std::move(reads);
-    if (wrote && plan.puts()) executor_.sole_writer_.moved(own_commit(plan, proposal, answer));
+    if (wrote && plan.scope().single()) {
+      executor_.orders_.moved(proposal.order, own_commit(plan, proposal, answer));
+    } else if (wrote) {
+      executor_.orders_.forget(plan.scope());
+    }
     return outcome;
   }
 
@@ -133,36 +127,33 @@ class Executor::Attempt {
     }
   }
 
-  // No answer came. Once the head has passed everything that was proposed, the transaction has
-  // committed or never will, and the history of head and tail says which. Returns the revision of
-  // etcd's at which it committed; nothing: it never will. Throws if that can't be found out.
+  // No answer came. Once the first of its heads has passed everything that was proposed, the
+  // transaction has committed or never will, and the history of that head says which. Returns the
+  // revision of etcd's at which it committed; nothing: it never will. Throws if that can't be found
+  // out.
   std::optional<std::int64_t> resolve_unknown_commit(const Proposal& proposal, std::int64_t since,
                                                      const StoreError& why) {
     std::optional<std::int64_t> made_at;
     bool known = false;
+    const Mark mark{.order = proposal.order, .last = proposal.heads.back()};
     try {
       if (!proposer_.may_resolve()) throw StoreError(why.what());
-      const Client::Period period{.from = executor_.layout_.head(),
-                                  .to = executor_.layout_.tail_end(),
-                                  .after = since,
-                                  .last = executor_.pass(proposal.last)};
-      const std::string tail = executor_.layout_.tail();
-      const std::string tail_now = tail_value(proposal.time);
+      const std::string head = executor_.layout_.head(proposal.order);
+      const Client::Period period{
+          .from = head, .to = head + '\0', .after = since, .last = executor_.pass(mark)};
       known = executor_.client_.history(period, [&](const pb::KeyValue& kv) {
-        const bool ours = kv.key() == tail ? kv.value() == tail_now
-                                           : parse_head(kv.value()).time == proposal.time;
+        const bool ours = parse_head(kv.value()).time == proposal.time;
         if (ours) made_at = kv.mod_revision();
         return !ours;
       });
     } catch (const StoreError&) {
-      executor_.leave_unresolved(proposal.last);
+      executor_.leave_unresolved(mark);
     }
     if (!known) throw StoreError(why.what(), true);
     return made_at;
   }
 
-  // The transaction committed at `made_at`: reads the head, the tail and the ranges as they were
-  // then.
+  // The transaction committed at `made_at`: reads its number and the ranges as they were then.
   std::optional<Outcome> finish_resolved(const Plan& plan, const Proposal& proposal,
                                          std::int64_t made_at) {
     Answer answer;
@@ -170,7 +161,11 @@ class Executor::Attempt {
     answer.by_etcd = made_at;
     std::vector<pb::RangeResponse> responses(txn_.reads.size());
     try {
-      answer.position = executor_.position_at(made_at);
+      const Head head = executor_.head_at(proposal.order, made_at);
+      answer.heads.emplace();
+      for (const OrderId order : plan.scope().moved()) {
+        answer.heads->add({.order = order, .head = head, .put_at = made_at});
+      }
       for (std::size_t i = 0; i < txn_.reads.size(); ++i) {
         if (!plan.reads_anything(i)) continue;
         pb::RangeRequest request = plan.range_request(i);
@@ -181,22 +176,13 @@ class Executor::Attempt {
     } catch (const StoreError& error) {
       throw StoreError(error.what(), true);
     }
-    executor_.caches_.revisions.add(answer.position->newest, answer.position->newest_at);
+    see(answer);
     return finish(plan, proposal, answer);
   }
 
-  // etcd made more revisions during one request than there are numbers between two heads.
-  [[noreturn]] void throw_revision_unknown() const {
-    throw StoreError(
-        "etcd at " + executor_.client_.address().text() +
-            ": the transaction was committed, but other clients wrote so much meanwhile "
-            "that its revision is unknown: read before retrying",
-        true);
-  }
-
   // Remembers what an answer says of the store.
-  void see(const Answer& answer, std::int64_t asked_ns) {
-    executor_.see(answer.by_etcd, asked_ns);
+  void see(const Answer& answer) {
+    executor_.see(answer.by_etcd);
     for (const Answer::SeenKey& one : answer.keys) {
       if (one.state.mod_revision == 0) {
         executor_.caches_.keys.erase(one.key);
@@ -204,13 +190,13 @@ class Executor::Attempt {
         executor_.caches_.keys.put(one.key, one.state);
       }
     }
-    if (!answer.position) return;
-    const Position& position = *answer.position;
-    executor_.clock_.see(position.head.revision);
-    executor_.clock_.see(position.head.time);
-    executor_.caches_.revisions.add(position.head.revision, position.put_at);
-    if (position.newest != position.head.revision) {
-      executor_.caches_.revisions.add(position.newest, position.newest_at);
+    if (!answer.heads) return;
+    for (const Heads::One& one : answer.heads->all) {
+      executor_.orders_.see(one.order, one.head.revision);
+      executor_.clock_.see(one.head.time);
+      // Zero is before everything, not the first head of nothing.
+      if (one.head.revision == Revision{}) continue;
+      executor_.caches_.revisions.add(one.head.revision, one.put_at);
     }
   }
 
@@ -283,8 +269,9 @@ bool Executor::apply_together(std::span<stores::Posting> postings) {
     if (!outcome.committed) return false;
     for (std::size_t i = 0; i < postings.size(); ++i) {
       const std::uint64_t behind = (postings.size() - 1 - i) * apart;
-      postings[i].outcome = {
-          .committed = true, .revision = {outcome.revision.value - behind}, .reads = {}};
+      const Revision revision{outcome.revision.value - behind};
+      if (const auto at = by_etcd(outcome.revision)) caches_.revisions.add(revision, *at);
+      postings[i].outcome = {.committed = true, .revision = revision, .reads = {}};
     }
   } catch (const StoreError&) {  // No server answers, or it is unknown what became of them.
     for (stores::Posting& one : postings) one.error = std::current_exception();

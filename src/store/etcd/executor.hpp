@@ -13,12 +13,16 @@
 #include <string_view>
 #include <vector>
 
+#include "base/annotations.hpp"
+#include "base/mutex.hpp"
 #include "store/common/post_queue.hpp"
 #include "store/etcd/client.hpp"
 #include "store/etcd/clock.hpp"
 #include "store/etcd/key_cache.hpp"
 #include "store/etcd/layout.hpp"
+#include "store/etcd/orders.hpp"
 #include "store/etcd/proposer.hpp"
+#include "store/etcd/scope.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::etcd {
@@ -27,7 +31,7 @@ struct LeaseKey;
 
 class Executor {
  public:
-  // Puts the head if there is none. Throws StoreError.
+  // Puts the first heads if there are none. Throws StoreError.
   explicit Executor(Address address);
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -45,20 +49,25 @@ class Executor {
     std::int64_t at = 0;
   };
   [[nodiscard]] Life read_lease_key(std::string_view id);
-  // Head and tail, and etcd's revision at which they were read. Throws StoreError.
-  struct PositionNow {
-    Position position;
+  // etcd's revision of the last apply that wrote anything, and of this read. Throws StoreError.
+  struct LastApply {
+    std::int64_t at = 0;
     std::int64_t by_etcd = 0;
+    bool restored = false;  // etcd's revisions went back: the cluster is that of a backup.
   };
-  [[nodiscard]] PositionNow read_position();
+  [[nodiscard]] LastApply read_last_apply();
 
-  // The values of these keys of etcd's, and the newest revision, at one moment. Throws StoreError.
-  struct ValuesNow {
-    Revision newest;
+  // etcd's revisions of these keys of etcd's at one moment. Throws StoreError.
+  struct KeysNow {
     std::int64_t by_etcd = 0;
-    std::vector<std::optional<std::string>> values;  // Nothing: there is no such key.
+    bool restored = false;
+    std::vector<std::int64_t> put_at;  // Zero: there is no such key.
   };
-  [[nodiscard]] ValuesNow read_values(std::span<const std::string> etcd_keys);
+  [[nodiscard]] KeysNow read_keys(std::span<const std::string> etcd_keys);
+  // etcd's revision of a revision of ours, if this process knows it.
+  [[nodiscard]] std::optional<std::int64_t> by_etcd(Revision revision) const {
+    return caches_.revisions.by_etcd(revision);
+  }
 
   // The watch stream reported that the key was removed.
   void key_removed(std::string_view key) { caches_.keys.erase(key); }
@@ -71,37 +80,44 @@ class Executor {
   [[nodiscard]] std::optional<std::vector<bool>> knows(const std::vector<Range>& reads) {
     Txn txn;
     txn.reads = reads;
-    const auto use = sole_writer_.use(txn);
+    const auto use = orders_[touched_by(txn).first()].sole_writer.use(txn);
     return use ? std::optional{use->empty} : std::nullopt;
   }
+  [[nodiscard]] Orders& orders() noexcept { return orders_; }
 
  private:
   class Attempt;
   bool apply_together(std::span<stores::Posting> postings);
-  void make_head();
-  // Moves the head behind `last`: transactions proposed up to there have committed by then, or
-  // never will. Returns etcd's revision of such a head.
-  [[nodiscard]] std::int64_t pass(std::uint64_t last);
-  // At a revision of etcd's at which the head or the tail was put.
-  [[nodiscard]] Position position_at(std::int64_t by_etcd);
-  // Transactions proposed up to `last` may still commit: the next apply of this process first
+  void make_heads(const Scope& scope);
+  // A head of an order: transactions proposed up to there have committed once it is passed, or
+  // never will.
+  struct Mark {
+    OrderId order = other_order;
+    std::uint64_t last = 0;
+  };
+  // Moves the head behind the mark. Returns etcd's revision of such a head.
+  [[nodiscard]] std::int64_t pass(const Mark& mark);
+  // The head as it was at a revision of etcd's.
+  [[nodiscard]] Head head_at(OrderId order, std::int64_t by_etcd);
+  // Transactions proposed up to the mark may still commit: the next apply of this process first
   // passes them.
-  void leave_unresolved(std::uint64_t last) noexcept;
+  void leave_unresolved(const Mark& mark);
   void pass_unresolved();
-  // `asked_ns`: when the request was sent. Its answer may have been on its way for long.
-  void see(std::int64_t by_etcd, std::int64_t asked_ns) noexcept;
-  [[nodiscard]] Proposer::Seen seen() const noexcept;
+  void see(std::int64_t by_etcd) noexcept;
+  // A read that was sent when `before` was the newest revision. True: etcd's revisions went back,
+  // and this process forgets those that it knows.
+  [[nodiscard]] bool see_restored(std::int64_t before, std::int64_t by_etcd);
 
   Client client_;
   const Layout layout_;
   Clock clock_;
   Caches caches_;
-  SoleWriter sole_writer_;
-  Contention contention_;
+  Orders orders_;
   Counts counts_;
-  std::atomic<std::int64_t> by_etcd_{0};      // etcd's newest revision that was seen,
-  std::atomic<std::int64_t> seen_ns_{0};      // and when the request was sent that showed it.
-  std::atomic<std::uint64_t> unresolved_{0};  // Zero: none.
+  std::atomic<std::int64_t> by_etcd_{0};  // etcd's newest revision that was seen.
+  std::atomic<bool> any_unresolved_{false};
+  base::Mutex mutex_;
+  std::vector<Mark> unresolved_ TENURE_GUARDED_BY(mutex_);
 };
 
 }  // namespace tenure::etcd

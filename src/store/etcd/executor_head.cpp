@@ -1,102 +1,126 @@
-// The head of a store: reading it, putting the first one, and moving it past lost requests.
+// The heads of a store: reading them, putting the first ones, and moving one past lost requests.
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "store/etcd/executor.hpp"
 #include "store/etcd/form.hpp"
+#include "store/etcd/heads.hpp"
 #include "store/etcd/numbers.hpp"
-#include "store/etcd/requests.hpp"
 
 namespace tenure::etcd {
-namespace {
 
-// No cluster makes `max_age` revisions in this time.
-constexpr std::int64_t longest_unseen_ns = 500'000'000;
-
-}  // namespace
-
-Executor::PositionNow Executor::read_position() {
+Executor::LastApply Executor::read_last_apply() {
   pb::RangeResponse response;
-  const std::int64_t asked = boot_ns();
-  client_.range(position_request(layout_), response);
-  const std::int64_t by_etcd = response.header().revision();
-  see(by_etcd, asked);
-  return {.position = parse_position(layout_, response).value_or(Position{}), .by_etcd = by_etcd};
+  const std::int64_t before = by_etcd_.load();
+  client_.range(last_moved(layout_), response);
+  LastApply last{.at = 0, .by_etcd = response.header().revision()};
+  last.restored = see_restored(before, last.by_etcd);
+  if (!response.kvs().empty()) last.at = response.kvs(0).mod_revision();
+  return last;
 }
 
-Executor::ValuesNow Executor::read_values(std::span<const std::string> etcd_keys) {
+Executor::KeysNow Executor::read_keys(std::span<const std::string> etcd_keys) {
   pb::TxnRequest request;
-  *request.add_success()->mutable_request_range() = position_request(layout_);
   for (const std::string& key : etcd_keys) {
-    request.add_success()->mutable_request_range()->set_key(key);
+    pb::RangeRequest& range = *request.add_success()->mutable_request_range();
+    range.set_key(key);
+    range.set_keys_only(true);
   }
   pb::TxnResponse response;
-  const std::int64_t asked = boot_ns();
+  const std::int64_t before = by_etcd_.load();
   client_.txn(request, response, false);
-  ValuesNow now{.newest = {}, .by_etcd = response.header().revision(), .values = {}};
-  see(now.by_etcd, asked);
-  const auto position = parse_position(layout_, response.responses(0).response_range());
-  now.newest = position.value_or(Position{}).newest;
-  for (int i = 1; i < response.responses_size(); ++i) {
-    const auto& kvs = response.responses(i).response_range().kvs();
-    now.values.emplace_back();
-    if (!kvs.empty()) now.values.back() = kvs.Get(0).value();
+  KeysNow now{.by_etcd = response.header().revision(), .put_at = {}};
+  now.restored = see_restored(before, now.by_etcd);
+  for (const pb::ResponseOp& one : response.responses()) {
+    const auto& kvs = one.response_range().kvs();
+    now.put_at.push_back(kvs.empty() ? 0 : kvs.Get(0).mod_revision());
   }
   return now;
 }
 
-Position Executor::position_at(std::int64_t by_etcd) {
-  pb::RangeRequest request = position_request(layout_);
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): an order, and a revision of etcd's.
+Head Executor::head_at(OrderId order, std::int64_t by_etcd) {
+  pb::RangeRequest request;
+  request.set_key(layout_.head(order));
   request.set_revision(by_etcd);
   pb::RangeResponse response;
   client_.range(request, response);
-  return parse_position(layout_, response).value_or(Position{});
+  return response.kvs().empty() ? Head{} : parse_head(response.kvs(0).value());
 }
 
-// NOLINTNEXTLINE(bugprone-easily-swappable-parameters)
-void Executor::see(std::int64_t by_etcd, std::int64_t asked_ns) noexcept {
+void Executor::see(std::int64_t by_etcd) noexcept {
   std::int64_t old = by_etcd_.load(std::memory_order_relaxed);
   while (old < by_etcd && !by_etcd_.compare_exchange_weak(old, by_etcd)) {
   }
-  if (old <= by_etcd) seen_ns_.store(asked_ns, std::memory_order_relaxed);
 }
 
-Proposer::Seen Executor::seen() const noexcept {
-  return {.newest = by_etcd_.load(), .recently = boot_ns() - seen_ns_.load() < longest_unseen_ns};
+bool Executor::see_restored(std::int64_t before, std::int64_t by_etcd) {
+  see(by_etcd);
+  if (by_etcd >= before) return false;
+  caches_.revisions.clear();
+  by_etcd_ = by_etcd;
+  return true;
 }
 
-void Executor::make_head() {
-  const Head head{.revision = Revision{clock_.propose()}, .time = clock_.now()};
+void Executor::make_heads(const Scope& scope) {
+  const std::uint64_t slot = orders_.propose(scope, clock_.slot());
   pb::TxnResponse response;
   // Not a change for the client: a second attempt does no harm.
-  client_.txn(MakeHeadForm::build(layout_, head), response, false);
+  client_.txn(MakeHeadsForm::build(layout_, scope, slot, clock_.now()), response, false);
+  MakeHeadsForm::parse(response);
 }
 
-std::int64_t Executor::pass(std::uint64_t last) {
-  sole_writer_.forget();
+std::int64_t Executor::pass(const Mark& mark) {
+  Scope scope;
+  if (mark.order == top_order) {
+    scope.top = true;
+  } else if (mark.order == other_order) {
+    scope.other = true;
+  } else {
+    scope.roots.push_back(mark.order);
+  }
+  orders_.forget(scope);
   for (;;) {
-    const Head beyond{.revision = Revision{std::max(clock_.propose(), (last / apart + 1) * apart)},
+    const std::uint64_t slot =
+        std::max(orders_.propose(scope, clock_.slot()), (mark.last / apart) + 1);
+    const Head beyond{.revision = Revision{(slot * apart) + mark.order},
                       .time = clock_.unique_time()};
     pb::TxnResponse response;
     // Not a change for the client: a second attempt does no harm.
-    client_.txn(PassHeadForm::build(layout_, beyond), response, false);
-    if (response.succeeded()) clock_.see(beyond.revision);
+    client_.txn(PassHeadForm::build(layout_.head(mark.order), beyond), response, false);
+    if (response.succeeded()) orders_.see(mark.order, beyond.revision);
     if (const auto put_at = PassHeadForm::parse(response)) return *put_at;
-    make_head();
+    make_heads(scope);
   }
 }
 
-void Executor::leave_unresolved(std::uint64_t last) noexcept {
-  std::uint64_t old = unresolved_.load();
-  while (old < last && !unresolved_.compare_exchange_weak(old, last)) {
+void Executor::leave_unresolved(const Mark& mark) {
+  const base::Mutex::Scoped lock{mutex_};
+  any_unresolved_ = true;
+  const auto at = std::ranges::find(unresolved_, mark.order, &Mark::order);
+  if (at == unresolved_.end()) {
+    unresolved_.push_back(mark);
+  } else {
+    at->last = std::max(at->last, mark.last);
   }
 }
 
 void Executor::pass_unresolved() {
-  std::uint64_t last = unresolved_.load();
-  if (last == 0) return;
-  std::ignore = pass(last);
-  unresolved_.compare_exchange_strong(last, 0);
+  while (any_unresolved_) {
+    Mark mark;
+    {
+      const base::Mutex::Scoped lock{mutex_};
+      if (unresolved_.empty()) return;
+      mark = unresolved_.back();
+    }
+    std::ignore = pass(mark);
+    const base::Mutex::Scoped lock{mutex_};
+    std::erase_if(unresolved_, [&](const Mark& one) {
+      return one.order == mark.order && one.last <= mark.last;
+    });
+    any_unresolved_ = !unresolved_.empty();
+  }
 }
 
 Executor::Life Executor::read_lease_key(std::string_view id) {

@@ -8,30 +8,19 @@
 
 namespace tenure::etcd {
 
-std::optional<Position> parse_position(const Layout& layout, const pb::RangeResponse& found) {
-  std::optional<Position> position;
-  const std::string head = layout.head();
-  for (const pb::KeyValue& kv : found.kvs()) {
-    const std::int64_t at = kv.mod_revision();
-    if (kv.key() == head) {
-      const Head parsed = parse_head(kv.value());
-      position = {.head = parsed, .put_at = at, .newest = parsed.revision, .newest_at = at};
-    } else if (position && at > position->put_at) {  // The tail, newer than the head.
-      position->newest = revision_at(position->head.revision, position->put_at, at);
-      position->newest_at = at;
-    }
-  }
-  return position;
-}
-
 Answer Form::empty_answer(const pb::TxnResponse& response) {
   Answer answer;
   answer.by_etcd = response.header().revision();
   return answer;
 }
 
-void Form::parse_position(const Results& results, int first, Answer& answer) const {
-  answer.position = etcd::parse_position(plan_.layout(), results.Get(first).response_range());
+// A transaction that only reads does not need the head of a root.
+void Form::parse_heads(const Results& results, int first, Answer& answer) const {
+  Heads heads = etcd::parse_heads(plan_.layout(), plan_.shown(), results, first);
+  Scope needed = plan_.scope();
+  if (!plan_.writes()) needed.roots.clear();
+  needed.top = needed.top || plan_.scope().below_top();
+  if (has_all(heads, needed)) answer.heads = std::move(heads);
 }
 
 void Form::parse_reads(const Results& results, int first, Answer& answer,
@@ -65,18 +54,18 @@ bool Form::keys_are_as_assumed(const Answer& answer) const {
 // If nothing was put since the question, another guard than that of the question failed.
 void Form::parse_refusal(const Results& results, int first, Answer& answer) const {
   parse_reads(results, first, answer);
-  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): parse_reads() has read the position.
-  answer.verdict = plan_.refusal_is_certain(answer.position->head.revision)
-                       ? Verdict::refused
-                       : Verdict::guard_unclear;
+  answer.verdict =
+      plan_.refusal_is_certain(answer.newest()) ? Verdict::refused : Verdict::guard_unclear;
 }
 
-void Form::commit(std::uint64_t head, Answer& answer) {
+void Form::commit(std::uint64_t head, Answer& answer) const {
   answer.verdict = Verdict::committed;
-  answer.position = {.head = {.revision = Revision{head}, .time = {}},
-                     .put_at = answer.by_etcd,
-                     .newest = Revision{head},
-                     .newest_at = answer.by_etcd};
+  answer.heads.emplace();
+  for (const OrderId order : plan_.scope().moved()) {
+    answer.heads->add({.order = order,
+                       .head = {.revision = Revision{head}, .time = {}},
+                       .put_at = answer.by_etcd});
+  }
 }
 
 namespace {
@@ -88,56 +77,20 @@ class ReadForm final : public Form {
   void build(pb::TxnRequest& request) const override {
     plan().add_guards(request);
     for (auto* const ops : {request.mutable_success(), request.mutable_failure()}) {
-      plan().add_head_and_tail(*ops);
+      plan().add_heads(*ops);
       plan().add_reads(*ops);
     }
   }
 
   [[nodiscard]] Answer parse(const pb::TxnResponse& response) const override {
     Answer answer = empty_answer(response);
-    parse_position(response.responses(), 0, answer);
-    if (!answer.position) return answer;
+    parse_heads(response.responses(), 0, answer);
+    if (!answer.heads) return answer;
     if (response.succeeded()) {
       answer.verdict = Verdict::committed;
-      parse_reads(response.responses(), 1, answer);
+      parse_reads(response.responses(), head_reads(), answer);
     } else {
-      parse_refusal(response.responses(), 1, answer);
-    }
-    return answer;
-  }
-};
-
-class RemoveForm final : public Form {
- public:
-  using Form::Form;
-
-  void build(pb::TxnRequest& request) const override {
-    plan().add_guards(request);
-    const std::string head = plan().layout().head();
-    add_compare(request, pb::Compare::MOD, pb::Compare::GREATER, head)
-        ->set_mod_revision(proposal().oldest);
-    compare_value(request, pb::Compare::LESS, head, stamp(Revision{proposal().last}));
-    plan().add_removals(*request.mutable_success());
-    plan().add_tail(*request.mutable_success(), proposal().time);
-    for (auto* const ops : {request.mutable_success(), request.mutable_failure()}) {
-      plan().add_head_and_tail(*ops);
-      plan().add_reads(*ops);
-    }
-  }
-
-  [[nodiscard]] Answer parse(const pb::TxnResponse& response) const override {
-    Answer answer = empty_answer(response);
-    const int first = response.succeeded() ? plan().operations() : 0;
-    parse_position(response.responses(), first, answer);
-    if (!answer.position) return answer;
-    if (response.succeeded()) {
-      answer.verdict = Verdict::committed;
-      parse_reads(response.responses(), first + 1, answer);
-    } else if (answer.position->put_at <= proposal().oldest ||
-               answer.position->head.revision.value >= proposal().last) {
-      answer.verdict = Verdict::head_too_old;
-    } else {
-      parse_refusal(response.responses(), 1, answer);
+      parse_refusal(response.responses(), head_reads(), answer);
     }
     return answer;
   }
@@ -149,11 +102,11 @@ class OneHeadForm final : public Form {
 
   void build(pb::TxnRequest& request) const override {
     plan().add_guards(request);
-    compare_value(request, pb::Compare::LESS, plan().layout().head(), stamp(smallest()));
+    compare_heads(request, plan().layout(), plan().scope(), smallest());
     plan().add_assumptions(request);
     plan().add_writes(*request.mutable_success(), proposal().heads[0], proposal().time);
     plan().add_reads(*request.mutable_success());
-    plan().add_head_and_tail(*request.mutable_failure());
+    plan().add_heads(*request.mutable_failure());
     plan().add_assumed_keys(*request.mutable_failure());
     plan().add_reads(*request.mutable_failure());
   }
@@ -168,15 +121,15 @@ class OneHeadForm final : public Form {
       parse_reads(results, plan().operations(), answer);
       return answer;
     }
-    parse_position(results, 0, answer);
-    if (!answer.position) return answer;
-    parse_keys(results, 1, answer);
-    if (answer.position->head.revision >= smallest()) {
+    parse_heads(results, 0, answer);
+    if (!answer.heads) return answer;
+    parse_keys(results, head_reads(), answer);
+    if (answer.heads->largest_in(plan().scope()) >= smallest()) {
       answer.verdict = Verdict::outrun;
     } else if (!keys_are_as_assumed(answer)) {
       answer.verdict = Verdict::key_changed;
     } else {
-      parse_refusal(results, 1 + plan().assumed(), answer);
+      parse_refusal(results, head_reads() + plan().assumed(), answer);
     }
     return answer;
   }
@@ -194,19 +147,19 @@ class SeveralHeadsForm final : public Form {
 
   void build(pb::TxnRequest& request) const override {
     plan().add_guards(request);
+    if (plan().scope().below_top()) {
+      compare_value(request, pb::Compare::LESS, plan().layout().head(top_order),
+                    stamp(Revision{proposal().heads.front()}));
+    }
     add_halves(*request.add_success()->mutable_request_txn(), 0, proposal().heads.size() - 1);
     plan().add_reads(*request.mutable_success());
-    plan().add_head_and_tail(*request.mutable_failure());
+    plan().add_heads(*request.mutable_failure());
     plan().add_reads(*request.mutable_failure());
   }
 
   [[nodiscard]] Answer parse(const pb::TxnResponse& response) const override {
+    if (!response.succeeded()) return parse_failure(response);
     Answer answer = empty_answer(response);
-    if (!response.succeeded()) {
-      parse_position(response.responses(), 0, answer);
-      if (answer.position) parse_refusal(response.responses(), 1, answer);
-      return answer;
-    }
     const pb::TxnResponse* node = &response.responses(0).response_txn();
     std::size_t low = 0;
     std::size_t high = proposal().heads.size() - 1;
@@ -223,21 +176,35 @@ class SeveralHeadsForm final : public Form {
       (node->succeeded() ? high : low) = node->succeeded() ? middle : middle + 1;
       node = &node->responses(0).response_txn();
     }
-    parse_position(node->responses(), 0, answer);
-    parse_keys(node->responses(), 1, answer);
-    if (!answer.position) return answer;
-    const bool outrun = answer.position->head.revision.value >= proposal().heads.back();
+    parse_heads(node->responses(), 0, answer);
+    parse_keys(node->responses(), head_reads(), answer);
+    if (!answer.heads) return answer;
+    const bool outrun = answer.heads->largest_in(plan().scope()).value >= proposal().heads.back();
     answer.verdict = outrun ? Verdict::outrun : Verdict::key_changed;
     return answer;
   }
 
  private:
+  [[nodiscard]] Answer parse_failure(const pb::TxnResponse& response) const {
+    Answer answer = empty_answer(response);
+    parse_heads(response.responses(), 0, answer);
+    if (!answer.heads) return answer;
+    const Revision top = answer.heads->largest_in({.top = true});
+    if (plan().scope().below_top() && top.value >= proposal().heads.front()) {
+      answer.verdict = Verdict::outrun;
+    } else {
+      parse_refusal(response.responses(), head_reads(), answer);
+    }
+    return answer;
+  }
+
   // A node finds the first of the heads from `low` to `high` that is larger than the current one.
   // NOLINTNEXTLINE(misc-no-recursion): at most six deep.
   void add_halves(pb::TxnRequest& node, std::size_t low, std::size_t high) const {
     const std::size_t middle = (low + high) / 2;
     const std::uint64_t head = proposal().heads[middle];
-    compare_value(node, pb::Compare::LESS, plan().layout().head(), stamp(Revision{head}));
+    compare_value(node, pb::Compare::LESS, plan().layout().head(proposal().order),
+                  stamp(Revision{head}));
     if (low < middle) {
       add_halves(*node.add_success()->mutable_request_txn(), low, middle);
     } else if (plan().assumed() == 0) {
@@ -255,8 +222,8 @@ class SeveralHeadsForm final : public Form {
     }
   }
 
-  void add_what_is_there(Plan::Ops& ops) const {
-    plan().add_head_and_tail(ops);
+  void add_what_is_there(Ops& ops) const {
+    plan().add_heads(ops);
     plan().add_assumed_keys(ops);
   }
 };
@@ -268,14 +235,14 @@ class SoleWriterForm final : public Form {
 
   void build(pb::TxnRequest& request) const override {
     plan().add_guards(request);
-    compare_value(request, pb::Compare::EQUAL, plan().layout().head(),
-                  head_value(proposal().own->head));
-    if (plan().puts()) {
-      plan().add_writes(*request.mutable_success(), proposal().heads[0], proposal().time);
-    } else {
-      plan().add_removals(*request.mutable_success());
-      plan().add_tail(*request.mutable_success(), proposal().time);
+    const PutHead& own = proposal().own->head;
+    const Layout& layout = plan().layout();
+    compare_value(request, pb::Compare::EQUAL, layout.head(proposal().order), head_value(own));
+    if (plan().scope().below_top()) {
+      add_compare(request, pb::Compare::MOD, pb::Compare::LESS, layout.head(top_order))
+          ->set_mod_revision(own.put_at + 1);
     }
+    plan().add_writes(*request.mutable_success(), proposal().heads[0], proposal().time);
     plan().add_reads(*request.mutable_success(), &*proposal().own);
   }
 
@@ -283,17 +250,8 @@ class SoleWriterForm final : public Form {
     Answer answer = empty_answer(response);
     answer.verdict = Verdict::head_not_ours;
     if (!response.succeeded()) return answer;
-    const PutHead& own = proposal().own->head;
-    if (plan().puts()) {
-      commit(proposal().heads[0], answer);
-      answer.replaced = own.revision;
-    } else {
-      answer.verdict = Verdict::committed;
-      answer.position = {.head = own,
-                         .put_at = own.put_at,
-                         .newest = revision_at(own.revision, own.put_at, answer.by_etcd),
-                         .newest_at = answer.by_etcd};
-    }
+    commit(proposal().heads[0], answer);
+    answer.replaced = proposal().own->head.revision;
     parse_reads(response.responses(), plan().operations(), answer, &*proposal().own);
     return answer;
   }
@@ -304,7 +262,6 @@ class SoleWriterForm final : public Form {
 
 std::unique_ptr<const Form> make_form(const Plan& plan, const Proposal& proposal) {
   switch (proposal.shape) {
-    case Shape::remove: return std::make_unique<RemoveForm>(plan, proposal);
     case Shape::one_head: return std::make_unique<OneHeadForm>(plan, proposal);
     case Shape::several_heads: return std::make_unique<SeveralHeadsForm>(plan, proposal);
     case Shape::sole_writer: return std::make_unique<SoleWriterForm>(plan, proposal);
@@ -315,7 +272,7 @@ std::unique_ptr<const Form> make_form(const Plan& plan, const Proposal& proposal
 
 pb::TxnRequest QuestionForm::build() const {
   pb::TxnRequest request;
-  plan_.add_head_and_tail(*request.mutable_success());
+  plan_.add_heads(*request.mutable_success());
   plan_.add_reads(*request.mutable_success());
   plan_.add_questions(*request.mutable_success());
   return request;
@@ -324,9 +281,9 @@ pb::TxnRequest QuestionForm::build() const {
 Answer QuestionForm::parse(const pb::TxnResponse& response) const {
   Answer answer;
   answer.by_etcd = response.header().revision();
-  answer.position = parse_position(plan_.layout(), response.responses(0).response_range());
-  if (!answer.position) return answer;
-  int next = 1;
+  answer.heads = parse_heads(plan_.layout(), plan_.shown(), response.responses(), 0);
+  if (answer.heads->all.empty()) return answer;
+  int next = head_reads(plan_.shown());
   for (std::size_t i = 0; i < plan_.txn().reads.size(); ++i) {
     if (!plan_.reads_anything(i)) continue;
     answer.reads.push_back(&response.responses(next++).response_range());
@@ -335,24 +292,50 @@ Answer QuestionForm::parse(const pb::TxnResponse& response) const {
   for (const std::size_t i : plan_.open_questions()) {
     const pb::RangeResponse& newest = response.responses(next++).response_range();
     if (newest.kvs().empty()) continue;
+    // Numbers of different roots can't be compared: then the range counts as changed.
+    const Guard& guard = plan_.txn().guards[i];
+    const Scope scope = scope_of(guard.range);
     const Revision changed = parse_value(newest.kvs(0).value()).changed;
-    if (changed > plan_.txn().guards[i].revision) answer.verdict = Verdict::refused;
+    const bool comparable = scope.top || scope.single();
+    if (!comparable || changed > guard.revision) answer.verdict = Verdict::refused;
   }
   return answer;
 }
 
-pb::TxnRequest MakeHeadForm::build(const Layout& layout, const Head& head) {
+pb::TxnRequest MakeHeadsForm::build(const Layout& layout, const Scope& scope, std::uint64_t slot,
+                                    Instant time) {
+  const auto add = [&](Ops& ops, OrderId order) {
+    const Head first{.revision = Revision{(slot * apart) + order}, .time = time};
+    add_put(ops, layout.head(order), head_value(first));
+  };
   pb::TxnRequest request;
-  compare_created(request, pb::Compare::EQUAL, layout.head());
-  add_put(*request.mutable_success(), layout.head(), head_value(head));
+  pb::TxnRequest& store = *request.add_success()->mutable_request_txn();
+  compare_created(store, pb::Compare::EQUAL, layout.version());
+  add_put(*store.mutable_success(), layout.version(), version_value());
+  for (const OrderId order : {top_order, other_order}) add(*store.mutable_success(), order);
+  add_put(*store.mutable_success(), layout.head(no_root), head_value({}));
+  store.add_failure()->mutable_request_range()->set_key(layout.version());
+  for (const OrderId root : scope.roots) {
+    pb::TxnRequest& one = *request.add_success()->mutable_request_txn();
+    compare_created(one, pb::Compare::EQUAL, layout.head(root));
+    add(*one.mutable_success(), root);
+  }
   return request;
 }
 
-pb::TxnRequest PassHeadForm::build(const Layout& layout, const Head& beyond) {
+void MakeHeadsForm::parse(const pb::TxnResponse& response) {
+  const pb::TxnResponse& store = response.responses(0).response_txn();
+  if (store.succeeded()) return;
+  for (const pb::KeyValue& kv : store.responses(0).response_range().kvs()) {
+    static_cast<void>(parse_head(kv.value()));
+  }
+}
+
+pb::TxnRequest PassHeadForm::build(const std::string& key, const Head& beyond) {
   pb::TxnRequest request;
-  compare_value(request, pb::Compare::LESS, layout.head(), stamp(beyond.revision));
-  add_put(*request.mutable_success(), layout.head(), head_value(beyond));
-  request.add_failure()->mutable_request_range()->set_key(layout.head());
+  compare_value(request, pb::Compare::LESS, key, stamp(beyond.revision));
+  add_put(*request.mutable_success(), key, head_value(beyond));
+  request.add_failure()->mutable_request_range()->set_key(key);
   return request;
 }
 
@@ -375,7 +358,9 @@ SoleWriter::Commit own_commit(const Plan& plan, const Proposal& proposal, const 
     if (found == nullptr || found->more() || !plan.hint(i).empty()) continue;
     const bool only_ours = std::ranges::all_of(
         found->kvs(), [&](const pb::KeyValue& kv) { return kv.mod_revision() == answer.by_etcd; });
-    if (only_ours) commit.empty.push_back(plan.txn().reads[i]);
+    if (only_ours && is_in(proposal.order, plan.txn().reads[i])) {
+      commit.empty.push_back(plan.txn().reads[i]);
+    }
   }
   return commit;
 }

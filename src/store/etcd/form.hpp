@@ -5,25 +5,23 @@
 //   form             transaction
 //   -----------------+-----------------------------------------------------------------------------
 //   ReadForm         if   the guards hold
-//                    then head and tail, reads
+//                    then heads, reads
 //                    else the same
-//   RemoveForm       if   the guards hold, the head is young and smaller than `last`
-//                    then removals, tail = time, head and tail, reads
-//                    else head and tail, reads
-//   OneHeadForm      if   the guards hold, head < s, keys are as this process remembers them
-//                    then writes, head = s, reads
-//                    else head and tail, those keys, reads
-//   SeveralHeadsForm if   the guards hold
+//   OneHeadForm      if   the guards hold, heads < s, keys are as this process remembers them
+//                    then writes, heads = s, reads
+//                    else heads, those keys, reads
+//   SeveralHeadsForm if   the guards hold, what is on / is earlier
 //                    then a nested transaction finds the first s of s1 < s2 < … that is larger than
 //                         the head, by halves; if the keys are as remembered: writes, head = s.
 //                         Then reads
-//                    else head and tail, reads
-//   SoleWriterForm   if   the guards hold, the head is the one that this process put last
-//                    then writes, head = s (or removals, tail = time), reads that may find
-//                    something else nothing
+//                    else heads, reads
+//   SoleWriterForm   if   the guards hold, the head is the one that this process put last, and
+//                         nothing was written on / since
+//                    then writes, head = s, reads that may find something
+//                    else nothing
 //
-// QuestionForm asks about guards before the transaction; MakeHeadForm and PassHeadForm move the
-// head.
+// "heads": of all orders of the transaction (scope.hpp); "head": it has one order. QuestionForm
+// asks about guards before the transaction; MakeHeadsForm and PassHeadForm move heads.
 //
 // Thread safety: none; a form belongs to one thread. Plan and proposal must outlive their form.
 #pragma once
@@ -35,6 +33,7 @@
 #include <vector>
 
 #include "rpc.pb.h"
+#include "store/etcd/heads.hpp"
 #include "store/etcd/key_cache.hpp"
 #include "store/etcd/layout.hpp"
 #include "store/etcd/plan.hpp"
@@ -46,7 +45,7 @@ namespace tenure::etcd {
 struct Answer {
   Verdict verdict = Verdict::no_head;
   std::int64_t by_etcd = 0;          // etcd's revision of the transaction.
-  std::optional<Position> position;  // Nothing: the answer does not have it, or there is no head.
+  std::optional<Heads> heads;        // Nothing: the answer does not have them, or one is missing.
   std::optional<Revision> replaced;  // The head that a commit replaced, if that is known.
   // One for each read that may find something, in order; null: known to be empty.
   std::vector<const pb::RangeResponse*> reads;
@@ -57,9 +56,7 @@ struct Answer {
   };
   std::vector<SeenKey> keys;
 
-  [[nodiscard]] Revision newest() const noexcept {
-    return position ? position->newest : Revision{};
-  }
+  [[nodiscard]] Revision newest() const noexcept { return heads ? heads->newest : Revision{}; }
 };
 
 class Form {
@@ -74,19 +71,18 @@ class Form {
   [[nodiscard]] virtual Answer parse(const pb::TxnResponse& response) const = 0;
 
  protected:
-  using Results = google::protobuf::RepeatedPtrField<pb::ResponseOp>;
-
   [[nodiscard]] const Plan& plan() const noexcept { return plan_; }
   [[nodiscard]] const Proposal& proposal() const noexcept { return proposal_; }
   [[nodiscard]] static Answer empty_answer(const pb::TxnResponse& response);
   // Fill in a part of the answer, from the result at index `first` on.
-  void parse_position(const Results& results, int first, Answer& answer) const;
+  void parse_heads(const Results& results, int first, Answer& answer) const;
+  [[nodiscard]] int head_reads() const noexcept { return etcd::head_reads(plan_.shown()); }
   void parse_reads(const Results& results, int first, Answer& answer,
                    const SoleWriter::Use* own = nullptr) const;
   void parse_keys(const Results& results, int first, Answer& answer) const;
   // A guard does not hold, or that is not certain.
   void parse_refusal(const Results& results, int first, Answer& answer) const;
-  static void commit(std::uint64_t head, Answer& answer);
+  void commit(std::uint64_t head, Answer& answer) const;
   [[nodiscard]] bool keys_are_as_assumed(const Answer& answer) const;
 
  private:
@@ -108,23 +104,22 @@ class QuestionForm {
   const Plan& plan_;
 };
 
-// Puts the first head, unless there is one.
-class MakeHeadForm {
+// Puts the heads of these orders that are missing. Those of a store's first apply make the store.
+class MakeHeadsForm {
  public:
-  [[nodiscard]] static pb::TxnRequest build(const Layout& layout, const Head& head);
+  [[nodiscard]] static pb::TxnRequest build(const Layout& layout, const Scope& scope,
+                                            std::uint64_t slot, Instant time);
+  // Throws StoreError if the store has another version of the layout.
+  static void parse(const pb::TxnResponse& response);
 };
 
-// Moves the head to `beyond`, unless it is there or further already.
+// Moves a head to `beyond`, unless it is there or further already.
 class PassHeadForm {
  public:
-  [[nodiscard]] static pb::TxnRequest build(const Layout& layout, const Head& beyond);
+  [[nodiscard]] static pb::TxnRequest build(const std::string& key, const Head& beyond);
   // etcd's revision of the head; nothing: there is no head.
   [[nodiscard]] static std::optional<std::int64_t> parse(const pb::TxnResponse& response);
 };
-
-// The answer to position_request(); nothing: there is no head.
-[[nodiscard]] std::optional<Position> parse_position(const Layout& layout,
-                                                     const pb::RangeResponse& found);
 
 // What this process knows after a commit that moved the head: the head, the written keys, and which
 // of the ranges that it read have nothing in them but what it wrote.

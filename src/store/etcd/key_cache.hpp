@@ -5,15 +5,15 @@
 // Thread safety: all of it.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 
 #include "base/annotations.hpp"
 #include "base/mutex.hpp"
@@ -68,37 +68,36 @@ class KeyCache {
   std::map<std::string, KeyState, std::less<>> keys_ TENURE_GUARDED_BY(mutex_);
 };
 
-// Which revision of etcd's made one of ours. That never changes. Only for revisions that an apply
-// has: a number between two heads does not say which revision of etcd's it belongs to.
+// Which revision of etcd's made one of ours. That never changes. The order of commits is etcd's:
+// numbers of ours can be compared within an order only.
 class RevisionCache {
  public:
   void add(Revision revision, std::int64_t by_etcd) {
     const base::Mutex::Scoped lock{mutex_};
-    if (revisions_.empty() || revisions_.back().ours < revision) {
-      revisions_.push_back({.ours = revision, .by_etcd = by_etcd});
-    } else {  // A late answer.
-      const auto at = std::ranges::lower_bound(revisions_, revision, {}, &Pair::ours);
-      if (at->ours == revision) return;
-      revisions_.insert(at, {.ours = revision, .by_etcd = by_etcd});
-    }
-    if (revisions_.size() > max_revisions) revisions_.pop_front();
+    if (young_.size() >= max_young) old_ = std::exchange(young_, {});
+    young_.insert_or_assign(revision.value, by_etcd);
+  }
+  void clear() {
+    const base::Mutex::Scoped lock{mutex_};
+    young_.clear();
+    old_.clear();
   }
   [[nodiscard]] std::optional<std::int64_t> by_etcd(Revision revision) const {
     const base::Mutex::Scoped lock{mutex_};
-    const auto at = std::ranges::lower_bound(revisions_, revision, {}, &Pair::ours);
-    return at == revisions_.end() || at->ours != revision ? std::nullopt
-                                                          : std::optional{at->by_etcd};
+    for (const auto* const known : {&young_, &old_}) {
+      if (const auto at = known->find(revision.value); at != known->end()) return at->second;
+    }
+    return std::nullopt;
   }
 
  private:
-  static constexpr std::size_t max_revisions = 4096;
-  struct Pair {
-    Revision ours;
-    std::int64_t by_etcd;
-  };
+  // Those that were seen last are in one of two tables: when the first is full, it replaces the
+  // second.
+  static constexpr std::size_t max_young = 4096;
 
   mutable base::Mutex mutex_;
-  std::deque<Pair> revisions_ TENURE_GUARDED_BY(mutex_);  // Sorted; nearly all come in order.
+  std::unordered_map<std::uint64_t, std::int64_t> young_ TENURE_GUARDED_BY(mutex_);
+  std::unordered_map<std::uint64_t, std::int64_t> old_ TENURE_GUARDED_BY(mutex_);
 };
 
 struct Caches {

@@ -34,6 +34,13 @@ std::optional<std::string_view> Layout::behind(char kind,
   return etcd_key.substr(root_.size() + 1);
 }
 
+std::optional<OrderId> Layout::order_at(std::string_view etcd_key) const noexcept {
+  const auto order = behind('h', etcd_key);
+  if (!order || order->size() != 2) return std::nullopt;
+  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>((*order)[at]); };
+  return static_cast<OrderId>(byte(0) << 8U | byte(1));
+}
+
 Head parse_head(std::string_view value) {
   constexpr std::size_t times = 2 * stamp_size;
   if (value.size() != times && value.size() != times + 1) refuse();
@@ -56,9 +63,7 @@ Value parse_value(std::string_view value) {
           .bytes = value.substr(2 * stamp_size)};
 }
 
-std::string tail_value(Instant time) {
-  return stamp(Revision{static_cast<std::uint64_t>(time.time_since_epoch().count())});
-}
+std::string version_value() { return head_value({.revision = this_apply, .time = {}}); }
 
 std::string entry_value(const Value& value) {
   return (stamp(value.changed) + stamp(value.created)).append(value.bytes);

@@ -1,11 +1,11 @@
 // layout.hpp: where the parts of a store are in etcd.
 //
-//   PREFIX 0 'h'      the head: stamp(revision) stamp(time) version, put by every apply that puts a
-//                     key; the version is that of this layout and of the keys of entries
-//   PREFIX 0 'h' 't'  the tail: stamp(time), put by every apply that only removes; etcd's revision
-//                     of the tail counts (numbers.hpp), and the time identifies the apply
-//   PREFIX 0 'k' KEY  an entry: stamp(changed) stamp(created) VALUE
-//   PREFIX 0 'm' ID   a session's lease key, attached to its lease: etcd removes both together
+//   PREFIX 0 'h'        the version of this layout, as a head with the largest revision: a program
+//                       of an earlier version has its only head here, and refuses this one
+//   PREFIX 0 'h' ORDER  the head of an order (numbers.hpp), in two bytes: stamp(revision)
+//                       stamp(time) version; put by every apply that writes in the order
+//   PREFIX 0 'k' KEY    an entry: stamp(changed) stamp(created) VALUE
+//   PREFIX 0 'm' ID     a session's lease key, attached to its lease: etcd removes both together
 //
 // A prefix contains no zero byte, so stores with different prefixes do not overlap. Stamps compare
 // like numbers, so etcd can compare values that begin with them.
@@ -17,13 +17,14 @@
 #include <string_view>
 
 #include "store/common/sole_writer.hpp"
+#include "store/etcd/numbers.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::etcd {
 
 // Version 1 had no version in the head. Version 2: the path comes before the group in keys of
-// tickets.
-inline constexpr unsigned layout_version = 2;
+// tickets. Version 3: a head for each order.
+inline constexpr unsigned layout_version = 3;
 
 struct Head {
   Revision revision;
@@ -35,15 +36,6 @@ struct PutHead : Head {
 };
 using SoleWriter = stores::SoleWriter<PutHead>;
 
-// Head and tail at one moment. etcd's revisions of both give the store's newest revision
-// (numbers.hpp).
-struct Position {
-  Head head;
-  std::int64_t put_at = 0;  // etcd's revision of the head.
-  Revision newest;
-  std::int64_t newest_at = 0;  // etcd's revision of `newest`.
-};
-
 struct Value {
   Revision changed;
   Revision created;
@@ -54,10 +46,12 @@ class Layout {
  public:
   explicit Layout(const std::string& prefix) : root_(prefix + '\0') {}
 
-  [[nodiscard]] std::string head() const { return root_ + 'h'; }
-  [[nodiscard]] std::string tail() const { return root_ + "ht"; }
-  // The end of a range with both.
-  [[nodiscard]] std::string tail_end() const { return root_ + 'i'; }
+  [[nodiscard]] std::string version() const { return root_ + 'h'; }
+  [[nodiscard]] std::string head(OrderId order) const {
+    return root_ + 'h' + static_cast<char>(order >> 8U) + static_cast<char>(order & 0xffU);
+  }
+  // The end of all heads.
+  [[nodiscard]] std::string heads_end() const { return root_ + 'i'; }
   [[nodiscard]] std::string key(std::string_view key) const { return (root_ + 'k').append(key); }
   // The end of all entries.
   [[nodiscard]] std::string keys_end() const { return root_ + 'l'; }
@@ -71,7 +65,9 @@ class Layout {
     return range.to.empty() ? keys_end() : key(range.to);
   }
 
-  // The key of the entry, or the id of the session, at this etcd key; nothing: it has neither.
+  // The order whose head, the key of the entry, or the id of the session, is at this etcd key;
+  // nothing: it is another key.
+  [[nodiscard]] std::optional<OrderId> order_at(std::string_view etcd_key) const noexcept;
   [[nodiscard]] std::optional<std::string_view> entry_at(std::string_view etcd_key) const noexcept {
     return behind('k', etcd_key);
   }
@@ -90,7 +86,8 @@ class Layout {
 [[nodiscard]] Head parse_head(std::string_view value);
 [[nodiscard]] Value parse_value(std::string_view value);
 [[nodiscard]] std::string head_value(const Head& head);
-[[nodiscard]] std::string tail_value(Instant time);
+// What is at version().
+[[nodiscard]] std::string version_value();
 [[nodiscard]] std::string entry_value(const Value& value);
 
 // The lease of a session by its id of 16 hexadecimal digits; nothing: no session has such an id.

@@ -1,42 +1,40 @@
-// numbers.hpp: our revisions, and how they relate to etcd's.
+// numbers.hpp: our revisions, and the orders that they are in.
 //
-//   etcd's revision   h        h+1   h+2   …            h'
-//   what it is        head H   removals, others' …      head H'
-//   ours              H        H+1   H+2   …            H'
+//   32 bits: seconds since 1970 | 15 bits: the part of the second | 5 bits: 0 | 12 bits: an order
 //
-// Heads differ by at least `apart`, so the numbers between two of them are larger than the first,
-// smaller than the second and different for each revision of etcd's. An apply that only removes
-// therefore need not move the head, nor race for it: it puts the tail, and a client that reads both
-// can compute the newest number from etcd's revisions of them.
-//
-// Other programs use the cluster too, so any number of etcd's revisions may follow a head. An apply
-// that only removes makes sure that there are fewer than `apart`: it requires that the head was
-// young a moment ago, and otherwise moves it.
+// The first 47 bits are a *slot*: about the time, but larger than all slots before it in the same
+// order. The last 12 bits are an order that the apply is in (scope.hpp). Every number with those
+// bits moves the head of that order, and heads only rise: so no revision is used twice, although
+// orders do not know of each other.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "tenure/store.hpp"
 
 namespace tenure::etcd {
 
-inline constexpr std::uint64_t apart = std::uint64_t{1} << 17U;
-// Heads per second, as long as they follow the time: 32 bits of seconds, 15 bits, and 17 bits.
-inline constexpr std::uint64_t heads_a_second = std::uint64_t{1} << 15U;
-// The maximum age of a head, in etcd's revisions, for a removal that does not move it.
-inline constexpr std::int64_t max_age = apart / 2;
+using OrderId = std::uint16_t;
+// The distance of two slots.
+inline constexpr unsigned slot_shift = 17;
+inline constexpr std::uint64_t apart = std::uint64_t{1} << slot_shift;
+// Slots per second, as long as they follow the time. Not more: in a race clients propose a few
+// slots in a row (proposer.hpp), which must reach beyond those that others take from the time.
+inline constexpr std::uint64_t heads_a_second = std::uint64_t{1} << (32U - slot_shift);
+inline constexpr OrderId order_count = OrderId{1} << 12U;
 
-// The revision of ours that was made at etcd's revision `by_etcd`, if `head` was put at `put_at`.
-[[nodiscard]] inline Revision revision_at(Revision head, std::int64_t put_at,
-                                          std::int64_t by_etcd) noexcept {
-  const auto behind = static_cast<std::uint64_t>(std::max<std::int64_t>(by_etcd - put_at, 0));
-  return Revision{head.value + std::min(behind, apart - 1)};
-}
+// Tickets on the path /, which is in every root.
+inline constexpr OrderId top_order = 0;
+// All keys that are not those of tickets.
+inline constexpr OrderId other_order = 1;
+// Roots share the orders from here on, by their hashes. Nothing is in the first one: its head is
+// there so that a comparison of all of them finds at least one.
+inline constexpr OrderId no_root = 2;
+inline constexpr OrderId first_root = 3;
+inline constexpr OrderId root_orders = order_count - first_root;
 
-// Whether that revision belongs to `by_etcd` alone.
-[[nodiscard]] inline bool is_exact(std::int64_t put_at, std::int64_t by_etcd) noexcept {
-  return by_etcd - put_at < static_cast<std::int64_t>(apart) - 1;
+[[nodiscard]] constexpr std::uint64_t slot_of(Revision revision) noexcept {
+  return revision.value >> slot_shift;
 }
 
 }  // namespace tenure::etcd

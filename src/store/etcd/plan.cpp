@@ -18,6 +18,11 @@ constexpr std::size_t max_operations = 128;  // etcd's default; a server may all
 // No key can be in it.
 bool is_void(const Range& range) noexcept { return !range.to.empty() && range.to <= range.from; }
 
+// It always holds.
+bool is_void(const Guard& guard) noexcept {
+  return guard.kind == Guard::Kind::quiet && (is_void(guard.range) || guard.revision == this_apply);
+}
+
 }  // namespace
 
 Plan::Plan(const Layout& layout, const Caches& caches, const Txn& txn, const LeaseKey* lease_key,
@@ -28,13 +33,18 @@ Plan::Plan(const Layout& layout, const Caches& caches, const Txn& txn, const Lea
       batch_(batch),
       quiet_at_(txn.guards.size()) {
   add_steps(caches.keys);
+  scope_ = writes() ? written_by(txn) : touched_by(txn);
+  shown_ = scope_;
+  moved_ = scope_.moved();
   for (std::size_t i = 0; i < txn.guards.size(); ++i) {
     const Guard& guard = txn.guards[i];
-    if (guard.kind != Guard::Kind::quiet || guard.revision == Revision{} || is_void(guard.range)) {
+    if (guard.kind != Guard::Kind::quiet || guard.revision == Revision{} || is_void(guard)) {
       continue;
     }
     quiet_at_[i] = caches.revisions.by_etcd(guard.revision);
-    if (!quiet_at_[i]) open_.push_back(i);
+    if (quiet_at_[i]) continue;
+    open_.push_back(i);
+    shown_.add(scope_of(guard.range));
   }
   for (const Range& range : txn.reads) {
     const bool last = range.reverse && range.limit == 1 && range.skip == 0 && !is_void(range);
@@ -67,37 +77,37 @@ void Plan::add_steps(const KeyCache& keys) {
     changes_ = changes_ || step.kind == Step::Kind::put;
     assumed_ += step.assumes() ? 1 : 0;
   }
-  puts_ = changes_ || !appends_.empty() || (lease_key_ != nullptr && lease_key_->lease != 0);
 }
 
-Needs Plan::needs() const noexcept {
+Needs Plan::needs() const {
   return {.writes = writes(),
-          .puts = puts_,
           .only_appends = lease_key_ == nullptr && !changes_,
           .transactions = batch_ == nullptr ? 1 : batch_->count,
-          .max_heads = max_heads()};
+          .max_heads = max_heads(),
+          .scope = scope_};
 }
 
 // etcd counts the operations along a path of nested transactions. A large request is not sent many
 // times over.
-std::size_t Plan::max_heads() const noexcept {
+std::size_t Plan::max_heads() const {
   if (!writes()) return 0;
-  if (batch_ != nullptr) return 1;
+  if (batch_ != nullptr || !scope_.single()) return 1;
   const std::size_t writes = steps_.size() + appends_.size() + 2;
-  const std::size_t outer = std::max(txn_.guards.size(), txn_.reads.size() + 1);
+  const std::size_t outer = std::max(txn_.guards.size() + 1, txn_.reads.size() + 2);
   constexpr std::size_t depth = 8;
   if (outer + depth + 1 + writes + static_cast<std::size_t>(assumed_) > max_operations) return 1;
   return std::clamp<std::size_t>(max_bytes / (bytes_ + writes * bytes_a_write), 1,
                                  Contention::max_reach);
 }
 
-void Plan::answer(std::int64_t by_etcd, const Position& position) {
-  asked_at_ = position.head.revision;
+void Plan::answer(std::int64_t by_etcd, const Heads& heads) {
+  asked_at_ = heads.newest;
   for (const std::size_t i : open_) {
     quiet_at_[i] = by_etcd;
-    // Later revisions are larger than the newest one. Whether they are larger than the guard's is
-    // open if the guard's is ahead of the newest one.
-    certain_ = certain_ && txn_.guards[i].revision <= position.newest;
+    // Later revisions of an order are larger than its newest one. Whether they are larger than the
+    // guard's is open if the guard's is ahead of the newest one.
+    const Scope scope = scope_of(txn_.guards[i].range);
+    certain_ = certain_ && txn_.guards[i].revision <= heads.largest_in(scope);
   }
 }
 
@@ -130,7 +140,7 @@ void Plan::add_guards(pb::TxnRequest& request) const {
         }
         break;
       case Guard::Kind::quiet: {
-        if (is_void(guard.range)) break;
+        if (is_void(guard)) break;
         std::string end = layout_.range_end(guard.range);
         const std::optional<std::int64_t> quiet_at = quiet_at_[i];
         if (!quiet_at) {
@@ -144,10 +154,6 @@ void Plan::add_guards(pb::TxnRequest& request) const {
       }
     }
   }
-}
-
-void Plan::add_head_and_tail(Ops& ops) const {
-  *ops.Add()->mutable_request_range() = position_request(layout_);
 }
 
 bool Plan::reads_anything(std::size_t read) const noexcept { return !is_void(txn_.reads[read]); }
@@ -173,10 +179,6 @@ void Plan::add_reads(Ops& ops, const SoleWriter::Use* own) const {
     request = range_request(i);
     if (!hints_[i].empty()) request.set_key(layout_.key(hints_[i]));
   }
-}
-
-void Plan::add_tail(Ops& ops, Instant time) const {
-  add_put(ops, layout_.tail(), tail_value(time));
 }
 
 void Plan::add_removals(Ops& ops) const {
@@ -211,13 +213,20 @@ void Plan::add_writes(Ops& ops, std::uint64_t head, Instant time) const {
   if (lease_key_ != nullptr && lease_key_->lease != 0) {
     add_put(ops, layout_.lease_key(lease_key_->id), {}).set_lease(lease_key_->lease);
   }
-  // Appends know which head they replace; other transactions have to be told.
-  add_put(ops, layout_.head(), head_value({.revision = Revision{head}, .time = time}))
-      .set_prev_kv(!needs().only_appends);
+  const std::string value = head_value({.revision = Revision{head}, .time = time});
+  for (const OrderId order : moved_) add_put(ops, layout_.head(order), value);
+  // Appends know which head they replace; other transactions have to be told. Below the top that
+  // says nothing: what is on / may have changed without it.
+  if (needs_replaced()) ops.Mutable(ops.size() - 1)->mutable_request_put()->set_prev_kv(true);
+}
+
+bool Plan::needs_replaced() const {
+  return scope_.single() && scope_.other && (changes_ || lease_key_ != nullptr);
 }
 
 int Plan::operations() const noexcept {
-  return static_cast<int>(steps_.size() + appends_.size()) + (lease_key_ != nullptr ? 1 : 0) + 1;
+  return static_cast<int>(steps_.size() + appends_.size() + moved_.size()) +
+         (lease_key_ != nullptr ? 1 : 0);
 }
 
 void Plan::add_assumptions(pb::TxnRequest& request) const {
@@ -254,12 +263,10 @@ std::vector<stores::Change> Plan::changes(Revision revision) const {
   return changes;
 }
 
-void Plan::remember(Revision revision, std::int64_t by_etcd, KeyCache& keys,
-                    SoleWriter& own) const {
+void Plan::remember(Revision revision, std::int64_t by_etcd, KeyCache& keys) const {
   for (const auto& [key, step] : steps_) {
     if (step.kind == Step::Kind::remove) {
       keys.erase(key);
-      own.removed(key);
       continue;
     }
     const Revision created = step.creates() ? revision_of(step.txn, revision) : step.seen.created;

@@ -2,8 +2,8 @@
 // reads it consists of. Forms (form.hpp) put these parts into requests.
 //
 // A batch is several transactions that do not depend on each other: all of their guards, all of
-// their writes, and one revision for each, `apart` from the next. The head becomes the last of
-// them. If one guard fails, etcd makes none of them.
+// their writes, and one revision for each, `apart` from the next. The heads of all of their orders
+// become the last of them. If one guard fails, etcd makes none of them.
 //
 // Thread safety: none; a plan belongs to one thread. The transaction must outlive its plan.
 #pragma once
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "rpc.pb.h"
+#include "store/etcd/heads.hpp"
 #include "store/etcd/key_cache.hpp"
 #include "store/etcd/layout.hpp"
 #include "store/etcd/proposer.hpp"
@@ -39,27 +40,27 @@ struct Batch {
 
 class Plan {
  public:
-  using Ops = google::protobuf::RepeatedPtrField<pb::RequestOp>;
-
   Plan(const Layout& layout, const Caches& caches, const Txn& txn,
        const LeaseKey* lease_key = nullptr, const Batch* batch = nullptr);
 
-  [[nodiscard]] Needs needs() const noexcept;
+  [[nodiscard]] Needs needs() const;
   [[nodiscard]] bool writes() const noexcept {
     return !txn_.writes.empty() || lease_key_ != nullptr;
   }
-  [[nodiscard]] bool puts() const noexcept { return puts_; }
+  // The orders whose heads a write compares and moves, and those whose heads an answer shows.
+  [[nodiscard]] const Scope& scope() const noexcept { return scope_; }
+  [[nodiscard]] const Scope& shown() const noexcept { return shown_; }
   [[nodiscard]] const Layout& layout() const noexcept { return layout_; }
   [[nodiscard]] const Txn& txn() const noexcept { return txn_; }
 
   // Guards on quiet ranges whose revision this process can't translate into one of etcd's, by
   // index.
   [[nodiscard]] const std::vector<std::size_t>& open_questions() const noexcept { return open_; }
-  // Those ranges were quiet at etcd's revision `by_etcd`, at which `position` was read.
-  void answer(std::int64_t by_etcd, const Position& position);
-  // Whether a refusal with that head means that a guard does not hold.
-  [[nodiscard]] bool refusal_is_certain(Revision head) const noexcept {
-    return certain_ || head == asked_at_;
+  // Those ranges were quiet at etcd's revision `by_etcd`, at which `heads` were read.
+  void answer(std::int64_t by_etcd, const Heads& heads);
+  // Whether a refusal means that a guard does not hold. `newest`: the last commit in shown().
+  [[nodiscard]] bool refusal_is_certain(Revision newest) const noexcept {
+    return certain_ || newest == asked_at_;
   }
 
   // --- parts of requests
@@ -68,17 +69,16 @@ class Plan {
   // Compares each key that is put with what this process remembers of it: a put keeps `created`.
   void add_assumptions(pb::TxnRequest& request) const;
   void add_removals(Ops& ops) const;
-  // All writes, and the head; operations() of them.
+  // All writes, and the heads; operations() of them.
   void add_writes(Ops& ops, std::uint64_t head, Instant time) const;
   void add_assumed_keys(Ops& ops) const;
   // `own`: leaves out the reads that it knows to be empty.
   void add_reads(Ops& ops, const SoleWriter::Use* own = nullptr) const;
-  void add_head_and_tail(Ops& ops) const;
-  void add_tail(Ops& ops, Instant time) const;
+  void add_heads(Ops& ops) const { add_head_reads(layout_, shown_, ops); }
   // The newest entry of each range of open_questions().
   void add_questions(Ops& ops) const;
 
-  [[nodiscard]] int operations() const noexcept;  // Of a commit: the writes, and the head or tail.
+  [[nodiscard]] int operations() const noexcept;  // Of a commit: the writes, and the heads.
   [[nodiscard]] int assumed() const noexcept { return assumed_; }
   struct AssumedKey {
     const std::string& key;
@@ -100,7 +100,7 @@ class Plan {
   // The keys that a commit wrote.
   [[nodiscard]] std::vector<stores::Change> changes(Revision revision) const;
   // Updates what this process remembers of the written keys.
-  void remember(Revision revision, std::int64_t by_etcd, KeyCache& keys, SoleWriter& own) const;
+  void remember(Revision revision, std::int64_t by_etcd, KeyCache& keys) const;
 
  private:
   struct Step {
@@ -116,7 +116,8 @@ class Plan {
   };
 
   void add_steps(const KeyCache& keys);
-  [[nodiscard]] std::size_t max_heads() const noexcept;
+  [[nodiscard]] bool needs_replaced() const;
+  [[nodiscard]] std::size_t max_heads() const;
 
   const Layout& layout_;
   const Txn& txn_;
@@ -128,9 +129,11 @@ class Plan {
   std::vector<std::size_t> open_;
   std::vector<std::string> hints_;  // For each read.
   bool certain_ = true;
-  Revision asked_at_;  // The head when the open questions were answered.
-  bool puts_ = false;
-  bool changes_ = false;  // It puts keys that may exist already.
+  Revision asked_at_;  // The last commit when the open questions were answered.
+  Scope scope_;
+  Scope shown_;
+  std::vector<OrderId> moved_;  // Of scope_.
+  bool changes_ = false;        // It puts keys that may exist already.
   int assumed_ = 0;
   std::size_t bytes_ = 0;
 };

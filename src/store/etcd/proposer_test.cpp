@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::int64_t second_ns = 1'000'000'000;
 constexpr std::int64_t wall_ns = 1'700'000'000 * second_ns;
-constexpr std::uint64_t head_of_wall = std::uint64_t{1'700'000'000} * heads_a_second * apart;
-constexpr std::int64_t newest = 1'000'000;  // Of etcd's revisions.
+constexpr std::uint64_t slot_of_wall = std::uint64_t{1'700'000'000} * heads_a_second;
+constexpr std::uint64_t head_of_wall = (slot_of_wall * apart) + other_order;
 
 // Time stands still.
 std::int64_t boot_of_test() noexcept { return 7; }
@@ -22,28 +22,29 @@ std::int64_t boot_of_test() noexcept { return 7; }
 class EtcdProposer : public ::testing::Test {
  protected:
   [[nodiscard]] Proposer::Shared shared() {
-    return {.clock = clock, .contention = contention, .sole_writer = sole_writer, .counts = counts};
+    return {.clock = clock, .orders = orders, .counts = counts};
   }
   // The first attempt of an apply.
-  [[nodiscard]] Proposal propose(const Needs& needs, bool recently = true) {
+  [[nodiscard]] Proposal propose(const Needs& needs) {
     Proposer proposer{shared()};
     EXPECT_TRUE(proposer.next_attempt());
-    return proposer.propose(needs, {}, {.newest = newest, .recently = recently});
+    return proposer.propose(needs, {});
   }
-  // This process put the head, at etcd's revision `put_at`.
-  void own_head(std::int64_t put_at) {
-    sole_writer.moved({.head = {{.revision = Revision{own}, .time = {}}, put_at}});
+  // This process put the head.
+  void own_head() {
+    orders.moved(other_order, {.head = {{.revision = Revision{own}, .time = {}}, 1000}});
+  }
+  [[nodiscard]] static Needs in(const Scope& scope) {
+    return {.writes = true, .only_appends = true, .max_heads = 64, .scope = scope};
   }
 
   static constexpr std::uint64_t own = head_of_wall - (5 * apart);
-  static constexpr Needs append{
-      .writes = true, .puts = true, .only_appends = true, .max_heads = 64};
-  static constexpr Needs put{.writes = true, .puts = true, .max_heads = 64};
-  static constexpr Needs removal{.writes = true, .only_appends = true, .max_heads = 64};
+  const Needs append = in({.other = true});
+  const Needs put{.writes = true, .max_heads = 64, .scope = {.other = true}};
 
   Clock clock{{.boot_ns = &boot_of_test, .wall_ns = wall_ns, .tag = 3}};
-  Contention contention;
-  SoleWriter sole_writer;
+  Orders orders;
+  Contention& contention = orders[other_order].contention;
   Counts counts;
 };
 
@@ -57,7 +58,6 @@ TEST_F(EtcdProposer, ProposesOneHeadByTheClockAndNeverTheSameTwice) {
   const Proposal first = propose(put);
   EXPECT_EQ(first.shape, Shape::one_head);
   EXPECT_EQ(first.heads, std::vector<std::uint64_t>{head_of_wall});
-  EXPECT_EQ(first.last, head_of_wall);
   const Proposal second = propose(put);
   EXPECT_EQ(second.heads, std::vector<std::uint64_t>{head_of_wall + apart});
   EXPECT_NE(first.time, second.time);
@@ -70,27 +70,8 @@ TEST_F(EtcdProposer, ProposesTheLastNumberOfABatch) {
   EXPECT_EQ(propose(batch).heads, std::vector<std::uint64_t>{head_of_wall + (3 * apart)});
 }
 
-TEST_F(EtcdProposer, ARemovalLeavesAYoungHeadWhereItIs) {
-  const Proposal proposal = propose(removal);
-  EXPECT_EQ(proposal.shape, Shape::remove);
-  EXPECT_EQ(proposal.oldest, newest - max_age);
-  EXPECT_GT(proposal.last, head_of_wall);
-}
-
-TEST_F(EtcdProposer, ARemovalMovesTheHeadIfItsAgeIsNotKnown) {
-  EXPECT_EQ(propose(removal, false).shape, Shape::one_head);
-  Proposer proposer{shared()};
-  EXPECT_TRUE(proposer.next_attempt());
-  const Proposal first = proposer.propose(removal, {}, {.newest = newest, .recently = true});
-  EXPECT_EQ(first.shape, Shape::remove);
-  EXPECT_EQ(proposer.judge(Verdict::head_too_old, first, {}), Proposer::Next::retry);
-  EXPECT_TRUE(proposer.next_attempt());
-  EXPECT_EQ(proposer.propose(removal, {}, {.newest = newest, .recently = true}).shape,
-            Shape::one_head);
-}
-
-TEST_F(EtcdProposer, ReliesOnItsOwnHeadToAppend) {
-  own_head(newest - max_age - 1);
+TEST_F(EtcdProposer, ReliesOnItsOwnHeadToAppendAndToRemove) {
+  own_head();
   const Proposal proposal = propose(append);
   EXPECT_EQ(proposal.shape, Shape::sole_writer);
   ASSERT_TRUE(proposal.own);
@@ -99,37 +80,40 @@ TEST_F(EtcdProposer, ReliesOnItsOwnHeadToAppend) {
   EXPECT_EQ(propose(put).shape, Shape::one_head) << "the key may exist";
 }
 
-TEST_F(EtcdProposer, ReliesOnItsOwnHeadToRemoveWhileItIsYoung) {
-  own_head(newest - max_age + 1);
-  const Proposal proposal = propose(removal);
-  EXPECT_EQ(proposal.shape, Shape::sole_writer);
-  EXPECT_TRUE(proposal.heads.empty());
-  EXPECT_EQ(proposal.last, own);
+TEST_F(EtcdProposer, ReliesOnTheHeadOfItsOnlyOrder) {
+  own_head();
+  EXPECT_EQ(propose(in({.other = true, .roots = {7}})).shape, Shape::one_head);
+  EXPECT_EQ(propose(in({.roots = {7}})).shape, Shape::one_head) << "not its own";
+  EXPECT_EQ(propose(in({.all = true, .other = true})).shape, Shape::one_head);
+  EXPECT_EQ(propose(append).shape, Shape::sole_writer);
 }
 
-TEST_F(EtcdProposer, DoesNotNumberARemovalByAnOldHead) {
-  own_head(newest - max_age);
-  const Proposal proposal = propose(removal);
-  EXPECT_EQ(proposal.shape, Shape::remove);
-  EXPECT_FALSE(proposal.own);
+// The order is in the number, so that two orders never use the same one.
+TEST_F(EtcdProposer, NumbersContainTheFirstOrder) {
+  EXPECT_EQ(propose(in({.roots = {7}})).heads.front(), (slot_of_wall * apart) + 7);
+  EXPECT_EQ(propose(in({.roots = {8}})).heads.front(), (slot_of_wall * apart) + 8);
+  EXPECT_EQ(propose(in({.roots = {8, 9}})).heads.front(), ((slot_of_wall + 1) * apart) + 8);
+  EXPECT_EQ(propose(in({.roots = {9}})).heads.front(), ((slot_of_wall + 2) * apart) + 9);
+  EXPECT_EQ(propose(in({.all = true})).heads.front(), (slot_of_wall + 3) * apart);
+  EXPECT_EQ(propose(in({.roots = {7}})).heads.front(), ((slot_of_wall + 4) * apart) + 7);
+  EXPECT_EQ(propose(append).heads.front(), head_of_wall) << "is not below the top";
 }
 
 TEST_F(EtcdProposer, StopsToRelyOnAHeadThatWasNotItsOwn) {
-  own_head(newest);
+  own_head();
   Proposer proposer{shared()};
   EXPECT_TRUE(proposer.next_attempt());
-  const Proposer::Seen seen{.newest = newest, .recently = true};
-  const Proposal first = proposer.propose(append, {}, seen);
+  const Proposal first = proposer.propose(append, {});
   ASSERT_EQ(first.shape, Shape::sole_writer);
   EXPECT_EQ(proposer.judge(Verdict::head_not_ours, first, {}), Proposer::Next::retry);
   EXPECT_EQ(counts.head_not_ours.load(), 1U);
   EXPECT_TRUE(proposer.next_attempt());
-  EXPECT_EQ(proposer.propose(append, {}, seen).shape, Shape::one_head);
+  EXPECT_EQ(proposer.propose(append, {}).shape, Shape::one_head);
   EXPECT_EQ(propose(append).shape, Shape::one_head) << "nor does the next apply";
 }
 
 TEST_F(EtcdProposer, ProposesTheNextHeadsInARace) {
-  clock.see(Revision{head_of_wall + (10 * apart)});
+  orders.see(other_order, Revision{head_of_wall + (10 * apart)});
   contention.was_outrun();
   ASSERT_TRUE(contention.racing());
   const Proposal proposal = propose(append);
@@ -145,22 +129,21 @@ TEST_F(EtcdProposer, ProposesTheNextHeadsInARace) {
 
 TEST_F(EtcdProposer, ProposesFarAheadAfterSeveralLostRaces) {
   Proposer proposer{shared()};
-  const Proposer::Seen seen{.newest = newest, .recently = true};
   std::uint64_t lead = 0;
   for (int i = 0; i < 6; ++i) {
     EXPECT_TRUE(proposer.next_attempt());
-    const Proposal proposal = proposer.propose(append, {}, seen);
-    lead = proposal.heads.back() - clock.next();
+    const Proposal proposal = proposer.propose(append, {});
+    lead = (proposal.heads.back() / apart) - orders.next({.other = true});
     EXPECT_EQ(proposer.judge(Verdict::outrun, proposal, {}), Proposer::Next::retry);
-    clock.see(Revision{proposal.heads.back()});
+    orders.see(other_order, Revision{proposal.heads.back()});
   }
-  EXPECT_GT(lead / apart, contention.reach()) << "further than all that it knows of";
+  EXPECT_GT(lead, contention.reach()) << "further than all that it knows of";
 }
 
 TEST_F(EtcdProposer, EndsWhereTheAnswerIsFinal) {
   Proposer proposer{shared()};
   EXPECT_TRUE(proposer.next_attempt());
-  const Proposal proposal = proposer.propose(put, {}, {.newest = newest, .recently = true});
+  const Proposal proposal = proposer.propose(put, {});
   EXPECT_EQ(proposer.judge(Verdict::refused, proposal, {}), Proposer::Next::finish);
   EXPECT_EQ(proposer.judge(Verdict::no_head, proposal, {}), Proposer::Next::make_head);
   EXPECT_EQ(proposer.judge(Verdict::key_changed, proposal, {}), Proposer::Next::retry);

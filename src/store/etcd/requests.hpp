@@ -41,12 +41,4 @@ inline pb::PutRequest& add_put(google::protobuf::RepeatedPtrField<pb::RequestOp>
   return put;
 }
 
-// Head and tail in one range; parse_position() reads the answer.
-inline pb::RangeRequest position_request(const Layout& layout) {
-  pb::RangeRequest both;
-  both.set_key(layout.head());
-  both.set_range_end(layout.tail_end());
-  return both;
-}
-
 }  // namespace tenure::etcd

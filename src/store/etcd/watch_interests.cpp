@@ -18,8 +18,19 @@ constexpr std::size_t most_read = 64;  // etcd limits the operations of a transa
 // No key begins with a zero.
 bool is_session(std::string_view name) { return name.starts_with('\0'); }
 
+Revision as_revision(std::int64_t by_etcd) { return Revision{static_cast<std::uint64_t>(by_etcd)}; }
+
 std::string etcd_key_of(const Layout& layout, const std::string& name) {
   return is_session(name) ? layout.lease_key(name.substr(1)) : layout.key(name);
+}
+
+using NamedInterests = std::vector<std::pair<std::int64_t, std::string>>;
+
+std::vector<std::string> keys_of(const Layout& layout, const NamedInterests& interests) {
+  std::vector<std::string> keys;
+  keys.reserve(interests.size());
+  for (const auto& [id, name] : interests) keys.push_back(etcd_key_of(layout, name));
+  return keys;
 }
 
 }  // namespace
@@ -33,9 +44,7 @@ bool Watches::update_interests() {
     std::erase_if(missing, [&](const std::string& name) { return asked.contains(name); });
   }
   const std::vector<std::int64_t> dropped = interests_.drop(base::boot_ns(), !missing.empty());
-  if (missing.empty() && dropped.empty() && unneeded_.empty()) return false;
-  std::vector<std::int64_t> gone = std::exchange(unneeded_, {});
-  gone.insert(gone.end(), dropped.begin(), dropped.end());
+  if (missing.empty() && dropped.empty()) return false;
   for (const std::int64_t id : dropped) {
     const auto at = asked_.find(id);
     if (at == asked_.end()) continue;
@@ -52,19 +61,19 @@ bool Watches::update_interests() {
   const Layout& layout = executor_->layout();
   for (const auto& [id, name] : wanted) {
     if (name.empty()) {
-      changes_.watch(id, layout.head(), layout.end());
+      changes_.watch(id, layout.key({}), layout.end());
     } else {
       changes_.watch(id, etcd_key_of(layout, name), {});
     }
   }
-  for (const std::int64_t id : gone) changes_.unwatch(id);
+  for (const std::int64_t id : dropped) changes_.unwatch(id);
   table_.mutex.lock();
   return true;
 }
 
 // Reads after the watches were created: what changes later will arrive on the stream.
 bool Watches::read_interests() {
-  std::vector<std::pair<std::int64_t, std::string>> ready;
+  NamedInterests ready;
   bool everything = false;
   for (const auto& [id, one] : asked_) {
     if (one.held || !one.created) continue;
@@ -78,18 +87,13 @@ bool Watches::read_interests() {
   const std::uint64_t number = stream_number_;
   table_.mutex.unlock();
   bool well = true;
-  Executor::PositionNow now;
-  Executor::ValuesNow found;
+  Executor::LastApply last;
+  Executor::KeysNow found;
   try {
     if (everything) {
-      now = executor_->read_position();
+      last = executor_->read_last_apply();
     } else {
-      std::vector<std::string> keys;
-      keys.reserve(ready.size());
-      for (const auto& [id, name] : ready) {
-        keys.push_back(etcd_key_of(executor_->layout(), name));
-      }
-      found = executor_->read_values(keys);
+      found = executor_->read_keys(keys_of(executor_->layout(), ready));
     }
   } catch (...) {
     well = false;
@@ -99,56 +103,55 @@ bool Watches::read_interests() {
     work_.wait_for(table_.mutex, retry_time);
     return true;
   }
+  if (last.restored || found.restored) table_.all_due();
   if (number != stream_number_) return true;  // Another stream has begun.
   for (std::size_t i = 0; i < ready.size(); ++i) {
     const auto at = asked_.find(ready[i].first);
-    if (at == asked_.end()) continue;  // Its key was removed meanwhile.
+    if (at == asked_.end()) continue;  // It was dropped meanwhile.
     at->second.held = true;
     if (everything) {
-      hold_everything(at->first, now);
-    } else if (is_session(at->second.name)) {
-      hold_session(at->second, at->first, found.values.at(i).has_value(), found);
+      hold_everything(at->first, last);
     } else {
-      hold_key(at->second, at->first, found.values.at(i), found);
+      hold(at->second, at->first, found.put_at.at(i), found.by_etcd);
     }
   }
   judge_fresh();
   return true;
 }
 
-void Watches::hold_key(const Asked& asked, std::int64_t id, const std::optional<std::string>& value,
-                       const Executor::ValuesNow& now) {
-  Revision since = now.newest;
-  try {
-    if (value) since = parse_value(*value).changed;
-  } catch (const StoreError&) {  // NOLINT(bugprone-empty-catch): not written by this version.
+// `put_at`: when the key was put; zero: it is not there, and when it was removed is not known.
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters)
+void Watches::hold(const Asked& asked, std::int64_t id, std::int64_t put_at, std::int64_t now) {
+  if (is_session(asked.name)) {
+    hold_session(asked, id, put_at != 0, now);
+    return;
   }
-  interests_.hold(asked.name, id, since, value.has_value());
+  const std::int64_t since = put_at != 0 ? put_at : now;
+  interests_.hold(asked.name, id, as_revision(since), put_at != 0);
 }
 
-void Watches::hold_session(const Asked& asked, std::int64_t id, bool alive,
-                           const Executor::ValuesNow& now) {
+void Watches::hold_session(const Asked& asked, std::int64_t id, bool alive, std::int64_t now) {
   const std::string session = asked.name.substr(1);
-  interests_.hold(asked.name, id, now.newest, true);
+  // Kept for a while: in a queue the next wait is behind the same process.
+  interests_.hold(asked.name, id, as_revision(now), false);
   lease_since_[session] = asked.since;
   if (!alive) {
     died(session);
     return;
   }
   if (seen_.size() >= max_sessions) seen_.clear();
-  seen_[session] = now.by_etcd;
+  seen_[session] = now;
 }
 
-void Watches::hold_everything(std::int64_t id, const Executor::PositionNow& now) {
-  const Position& position = now.position;
-  if (position.newest != newest_ || floor_ == Revision{}) {
+// Every apply moves a head. If the last one that did was reported, nothing was missed.
+void Watches::hold_everything(std::int64_t id, const Executor::LastApply& last) {
+  const Revision newest = as_revision(last.at);
+  if (newest != newest_ || floor_ == Revision{} || last.restored) {
     recent_.clear();
-    floor_ = position.newest;
-    newest_ = position.newest;
+    floor_ = newest;
+    newest_ = newest;
   }
-  head_ = position.head.revision;
-  head_put_at_ = position.put_at;
-  since_ = now.by_etcd;
+  since_ = last.by_etcd;
   interests_.hold({}, id, floor_, false);
   for (const std::string& session : table_.sessions()) ask_about(session);
 }

@@ -22,6 +22,7 @@ Watches::Watches(std::shared_ptr<Executor> executor)
 
 std::unique_ptr<Watch> Watches::add(WatchFor what, Store::Notice notice,
                                     std::shared_ptr<Store> keep) {
+  what.after = Revision{static_cast<std::uint64_t>(executor_->by_etcd(what.after).value_or(0))};
   Lock lock{table_.mutex};
   start();
   const std::optional<bool> is_due = due(what);
@@ -74,6 +75,10 @@ bool Watches::alive(std::string_view session) {
   {
     const Lock lock{table_.mutex};
     if (dead_.contains(id)) return false;
+    // It was alive when the stream began to tell of it, and the stream has not told of its death.
+    const auto seen = seen_.find(id);
+    const auto since = told_since(id);
+    if (live_ && since && seen != seen_.end() && seen->second >= *since) return true;
   }
   const Executor::Life life = executor_->read_lease_key(id);
   const Lock lock{table_.mutex};

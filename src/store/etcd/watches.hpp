@@ -8,6 +8,10 @@
 // an interest counts as held when etcd has said that its watch was created, and the key was read
 // after that. Changes are remembered, so that a later watch of the same interest is judged at once.
 //
+// All revisions in here are etcd's: their order is that of commits, whatever orders of ours the
+// keys are in. `after` of a watch is translated when the watch is added. If this process does not
+// know that revision, the watch is due at once.
+//
 //   wanted --- watch() ---> asked --- created ---> to be read --- apply() ---> held
 //
 // Invariants
@@ -30,7 +34,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -56,7 +59,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
   // `keep` lives as long as the handle.
   [[nodiscard]] std::unique_ptr<Watch> add(WatchFor what, Store::Notice notice,
                                            std::shared_ptr<Store> keep);
-  // Asks the server, unless the session is known to be dead.
+  // Asks the server, unless the stream tells of the session.
   [[nodiscard]] bool alive(std::string_view session);
   // May be called by a notice.
   void stop();
@@ -77,7 +80,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
   struct Asked {
     std::string name;
     bool created = false;
-    std::int64_t since = 0;  // etcd's revision of that.
+    std::int64_t since = 0;  // The revision of that.
     bool held = false;
   };
   using Lock = base::Mutex::Scoped;
@@ -98,11 +101,11 @@ class Watches : public std::enable_shared_from_this<Watches> {
   // Interests: watch_interests.cpp. These two unlock the mutex meanwhile. True: something was done.
   [[nodiscard]] bool update_interests() TENURE_REQUIRES(table_.mutex);
   [[nodiscard]] bool read_interests() TENURE_REQUIRES(table_.mutex);
-  void hold_key(const Asked& asked, std::int64_t id, const std::optional<std::string>& value,
-                const Executor::ValuesNow& now) TENURE_REQUIRES(table_.mutex);
-  void hold_session(const Asked& asked, std::int64_t id, bool alive, const Executor::ValuesNow& now)
+  void hold(const Asked& asked, std::int64_t id, std::int64_t put_at, std::int64_t now)
       TENURE_REQUIRES(table_.mutex);
-  void hold_everything(std::int64_t id, const Executor::PositionNow& now)
+  void hold_session(const Asked& asked, std::int64_t id, bool alive, std::int64_t now)
+      TENURE_REQUIRES(table_.mutex);
+  void hold_everything(std::int64_t id, const Executor::LastApply& last)
       TENURE_REQUIRES(table_.mutex);
   void judge_fresh() TENURE_REQUIRES(table_.mutex);
 
@@ -111,10 +114,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
   [[nodiscard]] bool begin();
   void end() TENURE_REQUIRES(table_.mutex);
   void take(const pb::WatchResponse& response);
-  void take_step(std::span<const pb::Event* const> events, std::int64_t number)
-      TENURE_REQUIRES(table_.mutex);
-  void take_key(const pb::Event& event, std::int64_t id) TENURE_REQUIRES(table_.mutex);
-  [[nodiscard]] Revision revision_of(std::int64_t by_etcd) TENURE_REQUIRES(table_.mutex);
+  void take_event(const pb::Event& event, bool of_everything) TENURE_REQUIRES(table_.mutex);
   void changed(Revision revision, std::string_view key) TENURE_REQUIRES(table_.mutex);
   void died(const std::string& session) TENURE_REQUIRES(table_.mutex);
 
@@ -134,20 +134,17 @@ class Watches : public std::enable_shared_from_this<Watches> {
   std::uint64_t stream_number_ TENURE_GUARDED_BY(table_.mutex) = 0;
   std::int64_t last_id_ TENURE_GUARDED_BY(table_.mutex) = 0;
   std::map<std::int64_t, Asked> asked_ TENURE_GUARDED_BY(table_.mutex);
-  std::vector<std::int64_t> unneeded_ TENURE_GUARDED_BY(table_.mutex);  // etcd watches to end.
   // While live_: watches that were added before their interests were held.
   std::vector<stores::WatchTable::Id> fresh_ TENURE_GUARDED_BY(table_.mutex);
   Revision floor_ TENURE_GUARDED_BY(table_.mutex);
   std::deque<Change> recent_ TENURE_GUARDED_BY(table_.mutex);
-  // Of the watch of everything: the newest revision that it reported; the newest head, and etcd's
-  // revision of it; and etcd's revision after which it reports deaths, if it is held.
+  // Of the watch of everything: the newest revision that it reported; and the one after which it
+  // reports deaths, if it is held.
   Revision newest_ TENURE_GUARDED_BY(table_.mutex);
-  Revision head_ TENURE_GUARDED_BY(table_.mutex);
-  std::int64_t head_put_at_ TENURE_GUARDED_BY(table_.mutex) = 0;
   std::optional<std::int64_t> since_ TENURE_GUARDED_BY(table_.mutex);
   // The same of the watch of one lease key.
   std::unordered_map<std::string, std::int64_t> lease_since_ TENURE_GUARDED_BY(table_.mutex);
-  // When a session was last seen alive, in etcd's revisions; and sessions that are dead for good.
+  // When a session was last seen alive; and sessions that are dead for good.
   std::unordered_map<std::string, std::int64_t> seen_ TENURE_GUARDED_BY(table_.mutex);
   std::unordered_set<std::string> dead_ TENURE_GUARDED_BY(table_.mutex);
 

@@ -9,9 +9,6 @@
 // keys that are not one, tells what is there at the moment, and orders nothing. Revisions stay
 // unique.
 //
-// The layout of the keys of tickets is that of space/stored/keys.hpp: a region, then \0 for the
-// path /, or \1 and the first segment.
-//
 // Invariants
 //   1. next() and last() are larger than what was given before in any order that the transaction
 //      touches, last() perhaps equal.
@@ -22,20 +19,12 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
-#include <string_view>
 
 #include "tenure/memory_store.hpp"
 #include "tenure/store.hpp"
 
 namespace tenure::memory {
-
-// The order that a range is in, by name. Null: none.
-[[nodiscard]] std::optional<std::string> order_of(const Range& range);
-[[nodiscard]] std::string order_of_key(std::string_view key);
-// Of tickets on the path /, and of all that is below it.
-inline constexpr std::string_view all_orders = "/";
 
 class Orders {
  public:

@@ -31,20 +31,6 @@ Txn reading(const Range& range) {
   return txn;
 }
 
-TEST(Orders, AreNamedByTheRoot) {
-  EXPECT_EQ(order_of_key(exclusive(book) + "12345678"), "\1\4book");
-  EXPECT_EQ(order_of_key(shared(chapter)), "\1\4book");
-  EXPECT_EQ(order_of_key(exclusive(root)), "/");
-  EXPECT_EQ(order_of_key("mine"), "mine");
-  EXPECT_EQ(order_of(Range::prefix(exclusive(chapter))), "\1\4book");
-  EXPECT_EQ(order_of(Range::prefix(exclusive("\1\4book\1"))), "\1\4book") << "below it";
-  EXPECT_EQ(order_of(Range::prefix(exclusive("\1"))), "/") << "below /";
-  EXPECT_EQ(order_of(Range::prefix(exclusive(root))), "/");
-  EXPECT_EQ(order_of(Range::prefix("\x02")), std::nullopt) << "a whole region";
-  EXPECT_EQ(order_of(Range::key("mine")), "mine");
-  EXPECT_EQ(order_of(Range::prefix("mine")), std::nullopt);
-}
-
 TEST(Orders, OfOneAreAllComparable) {
   Orders orders{MemoryStore::Order::one};
   EXPECT_EQ(orders.next(writing(exclusive(book))).value, 1U);

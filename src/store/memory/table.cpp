@@ -4,6 +4,8 @@
 #include <ranges>
 #include <tuple>
 
+#include "store/common/orders.hpp"
+
 namespace tenure::memory {
 
 Outcome Table::apply(const Txn& txn) {
@@ -41,7 +43,7 @@ bool Table::changed_since(const Range& range, Revision after, std::uint64_t appl
 bool Table::is_forgotten(const Range& range, Revision after) const {
   if (!orders_.by_root()) return after < forgotten_;
   return std::ranges::any_of(forgotten_in_, [&](const auto& order) {
-    return order.second > after && order_of(range).value_or(order.first) == order.first;
+    return order.second > after && stores::order_of(range).value_or(order.first) == order.first;
   });
 }
 
@@ -115,7 +117,7 @@ void Table::remember(const std::string& key) {
   if (changes_.size() <= remembered_) return;
   forgotten_apply_ = changes_.front().apply;
   forgotten_ = changes_.front().revision;
-  if (orders_.by_root()) forgotten_in_[order_of_key(changes_.front().key)] = forgotten_;
+  if (orders_.by_root()) forgotten_in_[stores::order_of_key(changes_.front().key)] = forgotten_;
   changes_.pop_front();
 }
 

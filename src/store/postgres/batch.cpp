@@ -34,8 +34,8 @@ std::string add_sql(const Target& target, const std::string& manners) {
   std::string stamps;
   for (std::size_t i = 0; i < manners.size(); ++i) {
     const char* const comma = i == 0 ? "" : ",";
-    const std::string from = '$' + std::to_string(4 + (2 * i)) + "::bytea";
-    const std::string to = '$' + std::to_string(5 + (2 * i)) + "::bytea";
+    const std::string from = '$' + std::to_string(5 + (2 * i)) + "::bytea";
+    const std::string to = '$' + std::to_string(6 + (2 * i)) + "::bytea";
     const bool earlier = manners[i] == 'r' || manners[i] == 'f';
     pairs.append(comma).append("(").append(from).append(",").append(to).append(")");
     froms.append(comma).append(from);
@@ -72,19 +72,23 @@ bool may_read(const Range& range, const std::string& prefix) {
 constexpr std::size_t table_param = 2;
 constexpr std::size_t relaxed_param = 3;
 
-Params numbered(const std::string& key, bool append, std::optional<Revision> own) {
-  Params params{5, key.size() + 40};
+Params numbered(const std::string& key, bool append, std::optional<Revision> own, int bucket,
+                std::int64_t watching) {
+  Params params{7, key.size() + 60};
   params.add_bytes(key);
   params.add_flag(append);
   params.add_number(0);
   params.add_number(1);
   params.add_number(static_cast<std::int64_t>(own.value_or(Revision{}).value));
+  params.add_number(bucket);
+  params.add_number(watching);
   return params;
 }
 
-Params added(const Txn& txn) {
+Params added(const Txn& txn, int bucket) {
   const Write& write = txn.writes.front();
-  Params params{3 + (2 * txn.reads.size()), 1'024};
+  Params params{4 + (2 * txn.reads.size()), 1'024};
+  params.add_number(bucket);
   params.add_bytes(txn.guards.front().range.from);
   params.add_bytes(write.key);
   params.add_bytes(write.value);
@@ -95,18 +99,19 @@ Params added(const Txn& txn) {
   return params;
 }
 
-Params added_to(Revision own, const Write& write) {
+Params added_to_own(const Write& write, int bucket) {
   Params params{3, write.key.size() + write.value.size() + 8};
+  params.add_number(bucket);
   params.add_bytes(write.key);
   params.add_bytes(write.value);
-  params.add_number(static_cast<std::int64_t>(own.value) + 1);
   return params;
 }
 
-Params dropped(const Guard& guard) {
+Params dropped(const Guard& guard, int bucket) {
   const std::string& key = guard.range.from;
   const bool unchanged = guard.kind == Guard::Kind::unchanged;
-  Params params{unchanged ? 2U : 1U, key.size() + 8};
+  Params params{unchanged ? 3U : 2U, key.size() + 16};
+  params.add_number(bucket);
   params.add_bytes(key);
   if (unchanged) params.add_number(static_cast<std::int64_t>(guard.revision.value));
   return params;
@@ -125,7 +130,8 @@ Batches::Batches(const Target& target, std::int64_t schema_number)
       drop_unchanged_{.name = "tenure_drop_unchanged",
                       .sql = target.in_schema(or_give_back(drop_unchanged_sql))},
       add_to_own_{.name = "tenure_add_to_own", .sql = target.in_schema(add_to_own_sql)},
-      target_(target) {}
+      target_(target),
+      schema_number_(schema_number) {}
 
 // One statement for each combination of ways to read ranges. There are few: they depend on the
 // depth and on known groups.
@@ -147,7 +153,8 @@ const Statement* Batches::add_statement(const std::vector<Range>& reads) const {
   return &at->second;
 }
 
-std::optional<Batches::Batch> Batches::batch_of(const Txn& txn, std::optional<Revision> own) const {
+std::optional<Batches::Batch> Batches::batch_of(const Txn& txn, int bucket,
+                                                std::optional<Revision> own) const {
   if (txn.writes.size() != 1 || txn.guards.size() != 1) return std::nullopt;
   const Guard& guard = txn.guards.front();
   const Write& write = txn.writes.front();
@@ -165,14 +172,15 @@ std::optional<Batches::Batch> Batches::batch_of(const Txn& txn, std::optional<Re
   }
   if (statement == nullptr) return std::nullopt;
   Batch batch{.write = statement,
-              .number = numbered(write.key, append, append ? own : std::nullopt)};
+              .number = numbered(write.key, append, append ? own : std::nullopt, bucket,
+                                 watching_lock(schema_number_, bucket))};
   if (!append) {
-    batch.written = dropped(guard);
+    batch.written = dropped(guard, bucket);
     batch.drops = true;
   } else if (own) {
-    batch.written = added_to(*own, write);
+    batch.written = added_to_own(write, bucket);
   } else {
-    batch.written = added(txn);
+    batch.written = added(txn, bucket);
     batch.reads = !txn.reads.empty();
   }
   if (batch.size() > max_size) return std::nullopt;
@@ -230,7 +238,8 @@ std::optional<Answer> Batches::run(const Txn& txn, Batch& batch, bool alone, Con
   if (number.rows() != 1 || (!made && !batch.drops)) return std::nullopt;
   Answer answer;
   answer.outcome.committed = made;
-  answer.outcome.revision.value = static_cast<std::uint64_t>(number.number(0, 0) - (made ? 0 : 1));
+  answer.outcome.revision.value =
+      static_cast<std::uint64_t>(number.number(0, 0)) - (made ? 0 : revision_step);
   answer.outcome.reads.resize(txn.reads.size());
   answer.by_batch = true;
   answer.nothing_there = batch.reads && write.null(0, 0);

@@ -5,9 +5,10 @@
 //            number; add to our own number          and the rest is known (sole_writer.hpp)
 //   remove   number; drop                           an entry that exists, or is unchanged
 //
-// The first append commits without waiting for the disk, which unlocks the row of `head`, and then
-// waits. The second does both in one commit, so other writers wait for the disk too. If durability
-// includes a standby, that wait may be long, and only the first is used.
+// Both touch one bucket (buckets.hpp). The first append commits without waiting for the disk, which
+// unlocks the bucket's row of `head`, and then waits. The second does both in one commit, so other
+// writers of the bucket wait for the disk too. If durability includes a standby, that wait may be
+// long, and only the first is used.
 //
 // `number` updates the row of `head`, as change() does, and each later statement has its own
 // snapshot. The statements have the same effect as change(), but cost half as much: a PL/pgSQL
@@ -55,9 +56,10 @@ class Batches {
     bool drops = false;
     [[nodiscard]] std::size_t size() const noexcept { return number.size() + written.size(); }
   };
-  // Nothing: leave the transaction to change(). `own`: if this is still the newest revision, the
-  // guard holds and the ranges are empty.
-  [[nodiscard]] std::optional<Batch> batch_of(const Txn& txn, std::optional<Revision> own) const;
+  // Nothing: leave the transaction to change(). `bucket`: the only one that it touches. `own`: if
+  // this is still the newest revision there, the guard holds and the ranges are empty.
+  [[nodiscard]] std::optional<Batch> batch_of(const Txn& txn, int bucket,
+                                              std::optional<Revision> own) const;
   // `alone`: other processes are unlikely to write meanwhile. Nothing: the transaction was not
   // made. Throws Failed.
   [[nodiscard]] std::optional<Answer> run(const Txn& txn, Batch& batch, bool alone,
@@ -81,6 +83,7 @@ class Batches {
   const Statement drop_unchanged_;
   const Statement add_to_own_;
   const Target target_;
+  const std::int64_t schema_number_;
   mutable base::Mutex mutex_;
   mutable std::map<std::string, Statement> add_ TENURE_GUARDED_BY(mutex_);  // Never erased from.
 };

@@ -21,7 +21,7 @@ using kit::Schema;
 using conformance::txn;
 
 bool is_batch(const Txn& txn) {
-  return Batches{parse_url("postgres://h/d"), 1}.batch_of(txn, {}).has_value();
+  return Batches{parse_url("postgres://h/d"), 1}.batch_of(txn, 0, {}).has_value();
 }
 
 Txn ticket(std::string value, std::vector<Range> reads) {
@@ -95,7 +95,7 @@ RC_GTEST_PROP(PostgresBatch, ReadsWhatChangeReads, ()) {
   RC_ASSERT(batch.committed);
   RC_ASSERT(change.committed);
   RC_ASSERT(batch.reads == change.reads);
-  RC_ASSERT(change.revision.value == batch.revision.value + 4);
+  RC_ASSERT(change.revision.value == batch.revision.value + (4 * revision_step));
 }
 
 // A sole writer does not read ranges that it knows to be empty, but finds what others put, and what
@@ -110,7 +110,7 @@ TEST(PostgresBatch, WhoIsAloneFindsWhatOthersPut) {
     const Revision before = made.revision;
     made = one->apply(ticket("mine", look()));
     for (const auto& read : made.reads) ASSERT_TRUE(read.empty());
-    ASSERT_TRUE(i == 0 || made.revision.value == before.value + 2);
+    ASSERT_TRUE(i == 0 || made.revision.value == before.value + (2 * revision_step));
     ASSERT_TRUE(one->apply(removal("line/" + stamp(made.revision))).committed);
   }
   made = one->apply(ticket("mine", look()));
@@ -122,7 +122,8 @@ TEST(PostgresBatch, WhoIsAloneFindsWhatOthersPut) {
   const Outcome others = two->apply(txn({}, {Write::append("other/", "x")}));
   made = one->apply(txn({Guard::present("session")}, {Write::append("free/", "")}, {look().at(2)}));
   EXPECT_TRUE(made.committed);
-  EXPECT_EQ(made.revision.value, others.revision.value + 1) << "a wrong guess uses no revision up";
+  EXPECT_EQ(made.revision.value, others.revision.value + revision_step)
+      << "a wrong guess uses no revision up";
   ASSERT_EQ(made.reads.at(0).size(), 1U);
   EXPECT_EQ(made.reads.at(0).at(0).created, others.revision);
 }
@@ -152,10 +153,10 @@ TEST(PostgresBatch, ATableThatWasReplacedIsNoticed) {
   store->apply(txn({}, {Write::put("session", "")}));
   Revision last;
   for (int i = 0; i < 3; ++i) last = store->apply(ticket("mine", {})).revision;
-  Postgres::instance().sql("BEGIN; ALTER TABLE " + schema.name() + ".head RENAME TO old;" +
-                           "CREATE TABLE " + schema.name() + ".head AS SELECT revision - 3 AS " +
-                           "revision FROM " + schema.name() + ".old; DELETE FROM " + schema.name() +
-                           ".marker; COMMIT");
+  Postgres::instance().sql(
+      "BEGIN; ALTER TABLE " + schema.name() + ".head RENAME TO old;" + "CREATE TABLE " +
+      schema.name() + ".head AS SELECT bucket, newest - 768 " + "AS newest FROM " + schema.name() +
+      ".old; DELETE FROM " + schema.name() + ".marker; COMMIT");
   const Outcome next = store->apply(ticket("mine", {}));
   EXPECT_TRUE(next.committed);
   EXPECT_GT(next.revision, last);

@@ -66,13 +66,13 @@ std::string advice(const Failed& failed) {
 Executor::Executor(Target target)
     : target_(std::make_shared<const Target>(std::move(target))),
       look_{.name = "tenure_look",
-            .sql = target_->in_schema("SELECT * FROM @.look(" + numbered(1, 10) + ')')},
+            .sql = target_->in_schema("SELECT * FROM @.look(" + numbered(1, 11) + ')')},
       change_{.name = "tenure_change",
-              .sql = target_->in_schema("CALL @.change(" + numbered(1, 16) +
+              .sql = target_->in_schema("CALL @.change(" + numbered(1, 18) +
                                         ",NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL)")},
       change_all_{
           .name = "tenure_change_all",
-          .sql = target_->in_schema("CALL @.change_all(" + numbered(1, 10) + ",NULL,NULL,NULL)")} {
+          .sql = target_->in_schema("CALL @.change_all(" + numbered(1, 12) + ",NULL,NULL,NULL)")} {
   for (auto pause = std::chrono::milliseconds{first_pause};; pause *= 2) {
     try {
       auto connection = std::make_unique<Connection>(target_);
@@ -241,84 +241,123 @@ Result Executor::ask(const std::string& sql) {
   }
 }
 
-// A process that made the last two revisions is likely to make the next.
+std::vector<Revision> Executor::heads() {
+  const Result rows = ask(target_->in_schema("SELECT h.newest FROM @.head AS h ORDER BY h.bucket"));
+  std::vector<Revision> heads;
+  heads.reserve(bucket_count);
+  for (int row = 0; row < rows.rows(); ++row) {
+    heads.push_back({std::stoull(rows.text(row, 0))});
+  }
+  heads.resize(bucket_count);
+  return heads;
+}
+
+// A process that made the last two revisions of an order is likely to make the next.
 class Executor::Writing {
  public:
-  explicit Writing(Executor& executor)
-      : executor_(executor), first_(executor_.writing_.fetch_add(1) == 0) {}
+  explicit Writing(Order& order) : order_(order), first_(order.writing.fetch_add(1) == 0) {}
   Writing(const Writing&) = delete;
   Writing& operator=(const Writing&) = delete;
-  ~Writing() { executor_.writing_.fetch_sub(1); }
-  [[nodiscard]] bool alone() const { return first_ && executor_.alone_.load(); }
+  ~Writing() { order_.writing.fetch_sub(1); }
+  [[nodiscard]] bool alone() const { return first_ && order_.alone.load(); }
   // `on`: the newest revision before.
   void made(Revision on, Revision revision) {
-    executor_.alone_.store(executor_.written_.exchange(revision.value) == on.value);
+    order_.alone.store(order_.written.exchange(revision.value) == on.value);
   }
 
  private:
-  Executor& executor_;
+  Order& order_;
   const bool first_;
 };
 
-Answer Executor::make(const Txn& txn, bool alone) {
-  if (!pooled()) {
-    const std::optional<Revision> own = alone ? foreseen(txn) : std::nullopt;
-    if (auto batch = batches_->batch_of(txn, own)) {
+Answer Executor::make(const Txn& txn, const Buckets& buckets, Order* order, bool alone) {
+  if (order != nullptr && !pooled()) {
+    const std::optional<Revision> own = alone ? foreseen(txn, *order) : std::nullopt;
+    if (auto batch = batches_->batch_of(txn, buckets.lowest(), own)) {
       auto answer = perform(false, [&](Connection& connection, const Patience& how) {
         return batches_->run(txn, *batch, alone, connection, how);
       });
-      if (own) answer ? own_.was_ours() : own_.was_not_ours();
+      if (own) answer ? order->own.was_ours() : order->own.was_not_ours();
       if (answer) return *std::move(answer);
     }
   }
-  if (txn.writes.empty()) return answer_of(txn, call(look_, params_of(txn), true));
-  return answer_of(txn, perform(false, [&](Connection& connection, const Patience& how) {
-                     if (!connection.pooled()) return connection.call(change_, params_of(txn), how);
+  if (txn.writes.empty() && order != nullptr) {
+    return answer_of(txn, call(look_, look_params(txn, buckets.lowest()), true));
+  }
+  return change(txn, buckets);
+}
+
+// A read in several orders is a change too: it makes them comparable.
+Answer Executor::change(const Txn& txn, const Buckets& buckets) {
+  const bool again = txn.writes.empty();
+  return answer_of(txn, perform(again, [&](Connection& connection, const Patience& how) {
+                     if (again || !connection.pooled()) {
+                       return connection.call(change_, change_params(txn, buckets), how);
+                     }
                      Txn guarded = txn;
                      guarded.guards.push_back(Guard::absent(void_key(connection.id())));
-                     return connection.call(change_, params_of(guarded), how);
+                     return connection.call(change_, change_params(guarded, buckets), how);
                    }));
 }
 
-std::optional<Revision> Executor::foreseen(const Txn& txn) {
+std::optional<Revision> Executor::foreseen(const Txn& txn, Order& order) {
   if (txn.guards.size() != 1 || txn.writes.front().kind != Write::Kind::append) {
     return std::nullopt;
   }
-  const auto use = own_.use(txn, txn.guards.front().range.from);
+  const auto use = order.own.use(txn, txn.guards.front().range.from);
   if (!use || !use->present) return std::nullopt;
   if (std::ranges::find(use->empty, false) != use->empty.end()) return std::nullopt;
   return use->head.revision;
 }
 
-// Every revision is one more than the last, so a process knows on which revision its own was made.
-// For the first revision of an epoch that is wrong, but then no process has made the revision it
-// names.
-void Executor::own(const Txn& txn, const Answer& answer) {
+// Every revision of an order is one step more than the last, so a process knows on which revision
+// its own was made. For the first revision of an epoch, or after one of several orders, that is
+// wrong, but then no process has made the revision it names.
+void Executor::own(const Txn& txn, const Answer& answer, Order& order) {
   if (!answer.outcome.committed) return;
   const Revision revision = answer.outcome.revision;
   stores::SoleWriter<Head>::Commit commit{.head = {revision},
-                                          .on = Revision{revision.value - 1},
+                                          .on = Revision{revision.value - revision_step},
                                           .changes = stores::changes_of(txn, revision)};
   for (const Guard& guard : txn.guards) {
     if (guard.kind == Guard::Kind::present) commit.present = guard.range.from;
   }
   if (answer.nothing_there) commit.empty = txn.reads;
-  own_.moved(commit);
+  order.own.moved(commit);
 }
 
-Outcome Executor::apply(const Txn& txn) {
+void Executor::moved(const Buckets& buckets, Revision revision) {
+  const auto one = [&](Order& order) {
+    order.own.moved({.head = {revision}});
+    order.written.store(revision.value);
+    order.alone.store(false);
+  };
+  if (buckets.all()) {
+    for (int bucket = 0; bucket < bucket_count; ++bucket) one(order_of(bucket));
+  }
+  for (const int bucket : buckets.list()) one(order_of(bucket));
+}
+
+Outcome Executor::apply(const Txn& txn, bool own_session) {
   check_size(txn);
   resolve_unknown_commits(patience);
+  const Buckets buckets = buckets_of(txn, own_session);
+  Order* const order = buckets.one() ? &order_of(buckets.lowest()) : nullptr;
+  const std::uint64_t removals = this->removals();
   const std::int64_t sent = boot_ns();
   std::optional<Writing> writing;
-  if (!txn.writes.empty()) writing.emplace(*this);
-  Answer answer = make(txn, writing && writing->alone());
+  if (!txn.writes.empty() && order != nullptr) writing.emplace(*order);
+  Answer answer = make(txn, buckets, order, writing && writing->alone());
   if (answer.clock_ns != 0) clock_.saw(answer.clock_ns, sent, boot_ns());
-  if (writing) own(txn, answer);
-  if (writing && answer.outcome.committed) {
+  if (!txn.writes.empty() && answer.outcome.committed) {
     const Revision revision = answer.outcome.revision;
-    writing->made(Revision{revision.value - 1}, revision);
-    remember(txn, answer.outcome);
+    if (writing) {
+      own(txn, answer, *order);
+      writing->made(Revision{revision.value - revision_step}, revision);
+    } else {
+      moved(buckets, revision);
+    }
+    remember(txn, answer.outcome, removals);
   }
   return std::move(answer.outcome);
 }
@@ -361,16 +400,18 @@ bool Executor::apply_together(std::span<stores::Posting> postings) {
   try {
     for (const stores::Posting& one : postings) check_size(one.txn);
     resolve_unknown_commits(patience);
-    Writing writing{*this};
+    Buckets buckets;
+    for (const stores::Posting& one : postings) buckets.add(buckets_of(one.txn));
+    const std::uint64_t removals = this->removals();
     const std::int64_t sent = boot_ns();
     const Result result = perform(false, [&](Connection& connection, const Patience& how) {
-      return connection.call(change_all_, params_of(postings), how);
+      return connection.call(change_all_, params_of(postings, buckets), how);
     });
     clock_.saw(result.number(0, 1), sent, boot_ns());
-    made_together(postings, result);
-    const Revision newest = postings.back().outcome.revision;
-    writing.made(Revision{static_cast<std::uint64_t>(result.number(0, 0))}, newest);
-    forget_removed(newest);
+    made_together(postings, buckets, result);
+    if (std::ranges::any_of(postings, [](const auto& one) { return one.outcome.committed; })) {
+      forget_removed(removals);
+    }
     refused_.store(0);
     return true;
   } catch (const StoreError& error) {
@@ -385,9 +426,11 @@ bool Executor::apply_together(std::span<stores::Posting> postings) {
   }
 }
 
-void Executor::made_together(std::span<stores::Posting> postings, const Result& result) {
-  Revision newest{static_cast<std::uint64_t>(result.number(0, 0))};
-  stores::SoleWriter<Head>::Commit commit{.head = {}, .on = newest};
+void Executor::made_together(std::span<stores::Posting> postings, const Buckets& buckets,
+                             const Result& result) {
+  const Revision base{static_cast<std::uint64_t>(result.number(0, 0))};
+  Revision newest = base;
+  std::vector<stores::Change> changes;
   const auto revisions = elements_in(result.bytes(0, 2));
   for (std::size_t i = 0; i < postings.size(); ++i) {
     const auto revision = static_cast<std::uint64_t>(number_in(revisions.at(i)));
@@ -395,13 +438,18 @@ void Executor::made_together(std::span<stores::Posting> postings, const Result& 
     outcome.committed = revision != 0;
     if (outcome.committed) {
       newest.value = revision;
-      std::ranges::move(stores::changes_of(postings[i].txn, newest),
-                        std::back_inserter(commit.changes));
+      std::ranges::move(stores::changes_of(postings[i].txn, newest), std::back_inserter(changes));
     }
     outcome.revision = newest;
   }
-  commit.head = {newest};
-  own_.moved(commit);
+  if (newest == base) return;
+  if (const std::optional<int> bucket = buckets.one()) {
+    Order& order = order_of(*bucket);
+    order.own.moved({.head = {newest}, .on = base, .changes = std::move(changes)});
+    order.alone.store(order.written.exchange(newest.value) == base.value);
+  } else {
+    moved(buckets, newest);
+  }
 }
 
 void Executor::flush() {
@@ -417,22 +465,28 @@ Instant Executor::now() {
 
 // --- removes that may have been lost
 
-void Executor::remember(const Txn& txn, const Outcome& outcome) {
+void Executor::remember(const Txn& txn, const Outcome& outcome, std::uint64_t removals) {
   if (is_durable(txn)) {
-    forget_removed(outcome.revision);
+    forget_removed(removals);
     return;
   }
   const Lock lock{mutex_};
   for (const Write& write : txn.writes) {
-    removed_.push_back({.key = write.key, .revision = outcome.revision.value});
+    removed_.push_back(
+        {.key = write.key, .revision = outcome.revision.value, .serial = ++removals_});
   }
   while (removed_.size() > max_remembered) removed_.pop_front();
 }
 
-// A durable commit followed: the server's log is written in order, and so are revisions.
-void Executor::forget_removed(Revision before) {
+// The server's log is written in order: what was removed before a durable commit began is durable.
+void Executor::forget_removed(std::uint64_t removals) {
   const Lock lock{mutex_};
-  while (!removed_.empty() && removed_.front().revision < before.value) removed_.pop_front();
+  while (!removed_.empty() && removed_.front().serial <= removals) removed_.pop_front();
+}
+
+std::uint64_t Executor::removals() {
+  const Lock lock{mutex_};
+  return removals_;
 }
 
 void Executor::remove_again(Connection& connection) {
@@ -446,8 +500,8 @@ void Executor::remove_again(Connection& connection) {
     for (const Removed& one : all) {
       Txn look;
       look.reads.push_back(Range::key(one.key));
-      const Answer seen =
-          answer_of(look, connection.call(look_, params_of(look), {.limit = target_->silence}));
+      const Answer seen = answer_of(look, connection.call(look_, look_params(look, plain_bucket),
+                                                          {.limit = target_->silence}));
       if (seen.outcome.reads[0].empty()) continue;
       const Entry& entry = seen.outcome.reads[0][0];
       if (entry.changed.value >= one.revision) continue;
@@ -455,7 +509,8 @@ void Executor::remove_again(Connection& connection) {
       remove.durability = Durability::full;
       remove.guards.push_back(Guard::unchanged(entry.key, entry.changed));
       remove.writes.push_back(Write::remove(entry.key));
-      std::ignore = connection.call(change_, params_of(remove), {.limit = target_->silence});
+      std::ignore = connection.call(change_, change_params(remove, buckets_of(remove)),
+                                    {.limit = target_->silence});
     }
   } catch (...) {
     const Lock lock{mutex_};

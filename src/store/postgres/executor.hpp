@@ -24,6 +24,7 @@
 // Thread safety: all of it.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -41,6 +42,7 @@
 #include "store/common/post_queue.hpp"
 #include "store/common/sole_writer.hpp"
 #include "store/postgres/batch.hpp"
+#include "store/postgres/buckets.hpp"
 #include "store/postgres/clock.hpp"
 #include "store/postgres/connection.hpp"
 #include "store/postgres/url.hpp"
@@ -53,7 +55,8 @@ class Executor {
   // Creates the schema if there is none. Throws StoreError.
   explicit Executor(Target target);
 
-  [[nodiscard]] Outcome apply(const Txn& txn);
+  // `own_session`: as in buckets_of().
+  [[nodiscard]] Outcome apply(const Txn& txn, bool own_session = false);
   // In order, and as many as possible in one transaction of the server. Durable.
   void apply_all(std::span<stores::Posting> postings);
   // Returns when everything that was committed is on the disk, including relaxed commits.
@@ -61,6 +64,8 @@ class Executor {
   // For a call that may be made twice, on a connection of the pool.
   Result ask(const Statement& statement, const Params& params);
   Result ask(const std::string& sql);
+  // The newest revision of each bucket.
+  [[nodiscard]] std::vector<Revision> heads();
   // Opens a connection for the caller, not counted in the pool. Throws StoreError if there is none
   // after `limit`.
   [[nodiscard]] std::unique_ptr<Connection> connect(std::chrono::milliseconds limit);
@@ -89,12 +94,24 @@ class Executor {
  private:
   static constexpr std::size_t max_connections = 8;
   static constexpr std::size_t max_remembered = 10'000;
+  static constexpr std::size_t max_known_ranges = 128;  // In each order.
 
   class Borrowed;
   class Writing;
   struct Removed {
     std::string key;
     std::uint64_t revision;
+    std::uint64_t serial;
+  };
+  struct Head {
+    Revision revision;
+  };
+  // What this process knows about the order of a bucket.
+  struct Order {
+    std::atomic<int> writing{0};            // Applies of this process that are about to write.
+    std::atomic<std::uint64_t> written{0};  // The last revision that this process made.
+    std::atomic<bool> alone{false};         // This process made the revision before that too.
+    stores::SoleWriter<Head> own{max_known_ranges};
   };
   using Lock = base::Mutex::Scoped;
 
@@ -106,13 +123,22 @@ class Executor {
   template <typename Call>
   auto perform(bool again, const Call& call);
   Result call(const Statement& statement, const Params& params, bool again);
-  Answer make(const Txn& txn, bool alone);
+  // `order`: that of the only bucket, or null.
+  Answer make(const Txn& txn, const Buckets& buckets, Order* order, bool alone);
+  [[nodiscard]] Answer change(const Txn& txn, const Buckets& buckets);
   void apply_each(std::span<stores::Posting> postings);
   bool apply_together(std::span<stores::Posting> postings);
-  void made_together(std::span<stores::Posting> postings, const Result& result);
-  // A revision; if it is still the newest, the guard of the append holds and its ranges are empty.
-  [[nodiscard]] std::optional<Revision> foreseen(const Txn& txn);
-  void own(const Txn& txn, const Answer& answer);
+  void made_together(std::span<stores::Posting> postings, const Buckets& buckets,
+                     const Result& result);
+  [[nodiscard]] Order& order_of(int bucket) {
+    return orders_->at(static_cast<std::size_t>(bucket));
+  }
+  // A revision; if it is still the newest in its order, the guard of the append holds and its
+  // ranges are empty.
+  [[nodiscard]] static std::optional<Revision> foreseen(const Txn& txn, Order& order);
+  static void own(const Txn& txn, const Answer& answer, Order& order);
+  // This process moved the heads of several orders at once.
+  void moved(const Buckets& buckets, Revision revision);
   [[nodiscard]] std::string why_silent(const Connection& connection);
   [[noreturn]] static void throw_for(const Failed& failed);
   // A write whose connection was lost before the answer came.
@@ -127,8 +153,10 @@ class Executor {
   // While this entry exists, a pooled connection with that id commits nothing.
   [[nodiscard]] static std::string void_key(std::int64_t connection_id);
   void void_writes(Connection& connection, std::int64_t connection_id);
-  void remember(const Txn& txn, const Outcome& outcome);
-  void forget_removed(Revision before);
+  void remember(const Txn& txn, const Outcome& outcome, std::uint64_t removals);
+  // A durable commit was begun after so many removals.
+  void forget_removed(std::uint64_t removals);
+  [[nodiscard]] std::uint64_t removals();
   void remove_again(Connection& connection);
 
   const std::shared_ptr<const Target> target_;
@@ -143,13 +171,8 @@ class Executor {
   std::unique_ptr<const Batches> batches_;  // Set once the schema exists.
   std::atomic<bool> pooled_{false};
   std::atomic<std::uint64_t> round_trips_{0};
-  std::atomic<int> writing_{0};            // Applies of this process that are about to write.
-  std::atomic<std::uint64_t> written_{0};  // The last revision that this process made.
-  std::atomic<bool> alone_{false};         // This process made the revision before that too.
-  struct Head {
-    Revision revision;
-  };
-  stores::SoleWriter<Head> own_;
+  using Orders = std::array<Order, bucket_count>;
+  const std::unique_ptr<Orders> orders_ = std::make_unique<Orders>();
   ServerClock clock_;
 
   base::Mutex mutex_;
@@ -158,6 +181,7 @@ class Executor {
   std::size_t out_ TENURE_GUARDED_BY(mutex_) = 0;
   std::vector<UnknownCommit> unknown_commits_ TENURE_GUARDED_BY(mutex_);
   std::deque<Removed> removed_ TENURE_GUARDED_BY(mutex_);
+  std::uint64_t removals_ TENURE_GUARDED_BY(mutex_) = 0;  // All that were ever remembered.
   // A connection was lost since those removes were made.
   bool doubt_ TENURE_GUARDED_BY(mutex_) = false;
 };

@@ -384,16 +384,16 @@ TEST(PostgresFaults, AWatchSeesACommitThatWasNotNotified) {
   const auto store = open_postgres(schema.url(), true);
   const Revision before = store->apply(txn({}, {Write::put("other", "")})).revision;
   Connection writer{std::make_shared<const Target>(parse_url(schema.url()))};
-  const std::string next = std::to_string(before.value + 1);
+  const std::string next = std::to_string(before.value + revision_step);
   const auto in_schema = [&schema](const std::string& sql) {
     std::string text;
     for (const char c : sql) text += c == '@' ? schema.name() : std::string{c};
     return text;
   };
-  writer.execute(in_schema("BEGIN; UPDATE @.head SET revision=" + next +
+  writer.execute(in_schema("BEGIN; UPDATE @.head SET newest=" + next + " WHERE bucket=0" +
                            "; INSERT INTO @.entry VALUES ('lock', '', " + next + ", " + next +
-                           "); SELECT pg_advisory_xact_lock(" + std::to_string(advisory_class) +
-                           ", '@'::regnamespace::oid::int)"));
+                           "); SELECT pg_advisory_xact_lock(" + std::to_string(watching_class) +
+                           ", ('@'::regnamespace::oid::bigint * 256)::int)"));
   Bell bell;
   const auto watch = store->watch(change_of("lock", before), bell.notice());
   kit::until([] {

@@ -10,6 +10,7 @@
 
 #include "store/common/watch_table.hpp"
 #include "store/conformance.hpp"
+#include "store/postgres/buckets.hpp"
 #include "store/postgres/connection.hpp"
 #include "store/postgres/postgres_store.hpp"
 #include "tests/kit/patience.hpp"
@@ -132,13 +133,14 @@ TEST_F(PostgresNotices, ManyWatchesAreAllTold) {
 TEST_F(PostgresNotices, AChangeWhileTheInterestIsTakenIsSeen) {
   const Revision before = newest(*watcher);
   Connection other{std::make_shared<const Target>(parse_url(schema.url()))};
-  const std::string next = std::to_string(before.value + 1);
+  const std::string next = std::to_string(before.value + revision_step);
   const std::string number =
       other.execute("SELECT '" + schema.name() + "'::regnamespace::oid").text(0, 0);
-  other.execute("BEGIN; UPDATE " + schema.name() + ".head SET revision=" + next + "; INSERT INTO " +
-                schema.name() + ".entry VALUES ('lock', '', " + next + ", " + next + "); SELECT " +
-                try_interest_sql(
-                    interest_sql("'" + number + "'", std::to_string(key_code), "'lock'::bytea")));
+  other.execute("BEGIN; UPDATE " + schema.name() + ".head SET newest=" + next +
+                " WHERE bucket=0; INSERT INTO " + schema.name() + ".entry VALUES ('lock', '', " +
+                next + ", " + next + "); SELECT " +
+                try_interest_sql(interest_sql("'" + number + "'", std::to_string(key_code), "'0'",
+                                              "'lock'::bytea")));
   Bell bell;
   const auto watch = watcher->watch(changes(Range::key("lock"), before), bell.notice());
   kit::until([] {

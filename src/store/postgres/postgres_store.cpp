@@ -39,7 +39,7 @@ class PostgresStore::HeldSession final : public stores::LeasedSession<PostgresSt
     if (store_->forked()) return;
     store_->parts_->sessions->end(lease_);
     try {
-      store_->apply({.guards = {}, .writes = {Write::remove(key())}, .reads = {}});
+      store_->end_session(key());
     } catch (...) {  // NOLINT(bugprone-empty-catch)
       // A process that finds the entry sees that its session is dead.
     }
@@ -77,10 +77,16 @@ PostgresStore::~PostgresStore() {
   parts_->sessions->stop();
 }
 
-Outcome PostgresStore::apply(const Txn& txn) {
+Outcome PostgresStore::apply(const Txn& txn) { return apply(txn, false); }
+
+void PostgresStore::end_session(const std::string& entry) {
+  std::ignore = apply({.guards = {}, .writes = {Write::remove(entry)}, .reads = {}}, true);
+}
+
+Outcome PostgresStore::apply(const Txn& txn, bool own_session) {
   check_forked();
   wait_for_posts();
-  Outcome outcome = parts_->executor->apply(txn);
+  Outcome outcome = parts_->executor->apply(txn, own_session);
   if (outcome.committed && !txn.writes.empty()) parts_->watches->wrote(txn, outcome.revision);
   return outcome;
 }
@@ -113,7 +119,7 @@ std::unique_ptr<Session> PostgresStore::open_session(const SessionOptions& optio
 
 bool PostgresStore::alive(std::string_view session) {
   check_forked();
-  return parts_->sessions->left(session).count() > 0;
+  return parts_->watches->lives(session) || parts_->sessions->left(session).count() > 0;
 }
 
 Instant PostgresStore::now() {
@@ -128,7 +134,7 @@ std::vector<Store::Fact> PostgresStore::facts() {
   Executor& executor = *parts_->executor;
   const Result result = executor.ask(executor.target().in_schema(
       "SELECT current_setting('server_version'), current_user, current_database(),"
-      "(SELECT value FROM @.meta WHERE name='version'), (SELECT revision FROM @.head),"
+      "(SELECT value FROM @.meta WHERE name='version'), (SELECT max(newest) FROM @.head),"
       "(SELECT count(*) FROM @.session),"
       "(SELECT count(*) FROM @.session WHERE deadline <= clock_timestamp()),"
       "current_setting('fsync'), current_setting('synchronous_commit'),"

@@ -50,6 +50,9 @@ class PostgresStore final : public stores::QueuedStore,
     std::shared_ptr<Watches> watches;
   };
   void sync() override;
+  Outcome apply(const Txn& txn, bool own_session);
+  // Removes the entry of a session of this process.
+  void end_session(const std::string& entry);
 
   std::unique_ptr<Parts> parts_;
 };

@@ -72,8 +72,11 @@ void add_reads(Params& params, const std::vector<Range>& reads) {
   params.add(befores);
 }
 
-void add_writes(Params& params, const std::vector<Write>& writes) {
-  const NetWrites net = net_writes(writes);
+void add(Params& params, const Buckets& buckets) {
+  params.add(Numbers{buckets.list().begin(), buckets.list().end()});
+}
+
+void add_writes(Params& params, const NetWrites& net) {
   params.add(Params::Bytes(net.removes.begin(), net.removes.end()));
   for (const auto& list : {net.puts, net.appends}) {
     Params::Bytes keys;
@@ -139,30 +142,60 @@ void check_size(const Txn& txn) {
   }
 }
 
-Params params_of(const Txn& txn) {
+namespace {
+
+void add(Params& params, const std::vector<Guard>& guards) {
+  Guards all;
+  for (const Guard& guard : guards) all.add(guard);
+  all.add_to(params);
+}
+
+std::int64_t told_in(std::string_view key, const Buckets& buckets) {
+  return notice_bucket(key).value_or(buckets.lowest());
+}
+
+}  // namespace
+
+Params look_params(const Txn& txn, int bucket) {
   Params params;
-  Guards guards;
-  for (const Guard& guard : txn.guards) guards.add(guard);
-  guards.add_to(params);
-  if (!txn.writes.empty()) add_writes(params, txn.writes);
+  add(params, txn.guards);
   add_reads(params, txn.reads);
-  if (!txn.writes.empty()) params.add_flag(is_durable(txn));
+  params.add_number(bucket);
   return params;
 }
 
-Params params_of(std::span<const stores::Posting> postings) {
+Params change_params(const Txn& txn, const Buckets& buckets) {
+  Params params;
+  add(params, txn.guards);
+  const NetWrites net = net_writes(txn.writes);
+  add_writes(params, net);
+  add_reads(params, txn.reads);
+  params.add_flag(is_durable(txn));
+  add(params, buckets);
+  Numbers told;
+  for (const std::string_view key : net.removes) told.emplace_back(told_in(key, buckets));
+  for (const auto& list : {net.puts, net.appends}) {
+    for (const Write* write : list) told.emplace_back(told_in(write->key, buckets));
+  }
+  params.add(told);
+  return params;
+}
+
+Params params_of(std::span<const stores::Posting> postings, const Buckets& buckets) {
   Numbers guard_txns;
   Guards guards;
   Numbers txns;
   Numbers kinds;
   Params::Bytes keys;
   Params::Bytes values;
+  Numbers told;
   std::int64_t place = 0;
   const auto write = [&](Write::Kind kind, std::string_view key, std::string_view value) {
     txns.emplace_back(place);
     kinds.emplace_back(static_cast<std::int64_t>(kind));
     keys.emplace_back(key);
     values.emplace_back(value);
+    told.emplace_back(told_in(key, buckets));
   };
   for (const stores::Posting& posting : postings) {
     ++place;
@@ -183,6 +216,8 @@ Params params_of(std::span<const stores::Posting> postings) {
   params.add(kinds);
   params.add(keys);
   params.add(values);
+  add(params, buckets);
+  params.add(told);
   return params;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "store/common/post_queue.hpp"
+#include "store/postgres/buckets.hpp"
 #include "store/postgres/connection.hpp"
 #include "store/postgres/wire.hpp"
 #include "tenure/store.hpp"
@@ -29,10 +30,11 @@ struct NetWrites {
 // Throws BadRequest for keys or values that are too long.
 void check_size(const Txn& txn);
 
-// For look() if nothing is written, otherwise for change().
-[[nodiscard]] Params params_of(const Txn& txn);
+// For look(), which reads in one order, and for change().
+[[nodiscard]] Params look_params(const Txn& txn, int bucket);
+[[nodiscard]] Params change_params(const Txn& txn, const Buckets& buckets);
 // For change_all(). None of the transactions reads.
-[[nodiscard]] Params params_of(std::span<const stores::Posting> postings);
+[[nodiscard]] Params params_of(std::span<const stores::Posting> postings, const Buckets& buckets);
 // The end of a range; a key larger than every other if the range is open.
 [[nodiscard]] std::string_view end_of(const Range& range);
 // If a machine is lost, the tickets of its holders may be lost with it. The holders of a server's

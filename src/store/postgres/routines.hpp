@@ -2,10 +2,11 @@
 //
 // In all of these texts @ stands for the schema's quoted name.
 //
-//   head     one row: the newest revision. Every writer updates it first. Commits are therefore in
-//            the order of revisions, and the transaction that holds the row's lock sees all earlier
-//            commits. The fill factor is low, so that old versions of the row are pruned early:
-//            every reader has to skip them.
+//   head     a row for each bucket (buckets.hpp): the newest revision of its order. A writer locks
+//            the rows of its buckets first, and only then takes its revision. Commits of one bucket
+//            are therefore in the order of revisions, and the transaction that holds a row's lock
+//            sees all earlier commits of that bucket. The fill factor is low, so that old versions
+//            of a row are pruned early: every reader has to skip them.
 //   marker   unlogged, so that a crash of the server, or of one backend, empties it. Relaxed
 //            commits may then have been lost, and the next writer raises the epoch. The row names
 //            its own table, so that a dump that was restored elsewhere is not the same store.
@@ -46,15 +47,21 @@
 namespace tenure::postgres {
 
 // The version of the tables and of the keys of tickets. 2: the path comes before the group in keys.
-inline constexpr int schema_version = 2;
+// 3: a row of `head` for each bucket. A schema of version 2 is upgraded.
+inline constexpr int schema_version = 3;
+inline constexpr int upgraded_version = 2;
 // The version of the routines and views of such a schema: a later one accepts the same calls. 2:
 // each has its search_path. 3: change_all. 4: anchors in the views. 5: change_all reads by index.
-// 6: views of workflows, notices of exact interests, watch(). 7: weights in the views.
-inline constexpr int routines_version = 7;
+// 6: views of workflows, notices of exact interests, watch(). 7: weights in the views. 8: buckets.
+// 9: kept claims in the views.
+inline constexpr int routines_version = 9;
 
 [[nodiscard]] std::string tables_sql();
 // In the order in which they must be created.
 [[nodiscard]] std::vector<std::string> routines_sql();
 [[nodiscard]] std::string revoke_sql();
+// Before and after the routines are made in a schema of upgraded_version.
+[[nodiscard]] std::string begin_upgrade_sql();
+[[nodiscard]] std::string end_upgrade_sql();
 
 }  // namespace tenure::postgres

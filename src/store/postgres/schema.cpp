@@ -36,7 +36,9 @@ Found find(Connection& connection, const Target& target) {
 }
 
 bool is_outdated(const Found& found) {
-  return found.version == schema_version && found.routines < routines_version && found.is_owner;
+  if (!found.is_owner) return false;
+  return found.version == upgraded_version ||
+         (found.version == schema_version && found.routines < routines_version);
 }
 
 void make_routines(Connection& connection, const Target& target) {
@@ -44,6 +46,15 @@ void make_routines(Connection& connection, const Target& target) {
   connection.execute(target.in_schema("INSERT INTO @.meta VALUES ('routines', '" +
                                       std::to_string(routines_version) +
                                       "') ON CONFLICT (name) DO UPDATE SET value=excluded.value"));
+}
+
+void upgrade(Connection& connection, const Target& target) {
+  connection.execute(target.in_schema(begin_upgrade_sql()));
+  make_routines(connection, target);
+  connection.execute(target.in_schema(revoke_sql()));
+  connection.execute(target.in_schema(end_upgrade_sql()));
+  connection.execute(target.in_schema("UPDATE @.meta SET value='" + std::to_string(schema_version) +
+                                      "' WHERE name='version'"));
 }
 
 void make(Connection& connection, const Target& target) {
@@ -59,10 +70,7 @@ void make(Connection& connection, const Target& target) {
   // Not when routines are replaced: roles that were never granted EXECUTE may depend on PUBLIC's
   // right.
   connection.execute(target.in_schema(revoke_sql()));
-  // Begins with an epoch, so that no revision is zero.
-  connection.execute(target.in_schema(
-      "UPDATE @.head SET revision = extract(epoch FROM clock_timestamp())::bigint << 30;"
-      "INSERT INTO @.marker VALUES ('@.marker'::regclass)"));
+  connection.execute(target.in_schema("INSERT INTO @.marker VALUES ('@.marker'::regclass)"));
 }
 
 void make_once(Connection& connection, const Target& target) {
@@ -74,7 +82,10 @@ void make_once(Connection& connection, const Target& target) {
                        ", hashtext('" + target.schema + "'))");
     found = find(connection, target);
     if (found.version == 0) make(connection, target);
-    if (is_outdated(found)) make_routines(connection, target);
+    if (is_outdated(found)) {
+      found.version == schema_version ? make_routines(connection, target)
+                                      : upgrade(connection, target);
+    }
     connection.execute("COMMIT");
   } catch (const Failed& failed) {
     if (!failed.broken()) connection.execute("ROLLBACK");
@@ -99,6 +110,13 @@ std::int64_t open_schema(Connection& connection, const Target& target) {
   if (found.version == 0 || is_outdated(found)) {
     make_once(connection, target);
     found = find(connection, target);
+  }
+  if (found.version == upgraded_version) {
+    throw StoreError(
+        target.shown + ": the schema " + target.quoted_schema() + " has version " +
+        std::to_string(found.version) +
+        ", and this user does not own it: run 'tenure doctor' once as its owner, which "
+        "upgrades it, when no older program uses it any more");
   }
   if (found.version != schema_version) {
     throw StoreError(target.shown + ": the schema " + target.quoted_schema() + " has version " +

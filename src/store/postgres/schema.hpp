@@ -3,7 +3,8 @@
 // Any number of clients may start at once: the first one to get an advisory lock creates everything
 // in one transaction, and the others find it. A schema of a later version is refused and left
 // alone. In a schema of our version with older routines, the first client whose role owns it
-// replaces them.
+// replaces them, and it upgrades a schema of the version before; every program of that version is
+// refused from then on.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,10 @@
 // Creating the schema, refusing other schemas, and the facts about it.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <latch>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -58,6 +60,55 @@ TEST(PostgresSchema, OfALaterVersionIsRefusedAndLeftAlone) {
   const std::string said = refusal(schema.url());
   EXPECT_TRUE(has(said, "version 7")) << said;
   EXPECT_TRUE(has(said, "use a matching Tenure")) << said;
+}
+
+// As a program of version 2 left it, with a role that may use it.
+void downgrade(const Schema& schema) {
+  std::string sql = R"sql(
+    DROP ROUTINE @.change, @.change_all, @.look, @.tell, @.watch;
+    CREATE PROCEDURE @.change(one bigint) LANGUAGE sql AS 'SELECT 1';
+    CREATE FUNCTION @.look(one bigint) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint';
+    CREATE FUNCTION @.tell(one bigint) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint';
+    REVOKE ALL ON ROUTINE @.change FROM PUBLIC;
+    ALTER TABLE @.head RENAME TO later;
+    CREATE TABLE @.head(revision bigint NOT NULL);
+    INSERT INTO @.head SELECT max(newest) + (3::bigint << 30) FROM @.later;
+    DROP TABLE @.later;
+    GRANT USAGE ON SCHEMA @ TO guest;
+    GRANT SELECT, UPDATE ON ALL TABLES IN SCHEMA @ TO guest;
+    GRANT EXECUTE ON ALL ROUTINES IN SCHEMA @ TO guest;
+    UPDATE @.meta SET value='2' WHERE name='version';
+    UPDATE @.meta SET value='7' WHERE name='routines')sql";
+  for (std::size_t at = 0; (at = sql.find('@', at)) != std::string::npos;) {
+    sql.replace(at, 1, schema.name());
+  }
+  Postgres::instance().sql(sql);
+}
+
+TEST(PostgresSchema, OfTheVersionBeforeIsUpgradedByItsOwner) {
+  const Schema schema;
+  Postgres& server = Postgres::instance();
+  open_postgres(schema.url(), true)->apply(txn({}, {Write::put("kept", "")}));
+  downgrade(schema);
+  const std::string guest = refusal(server.url("guest") + "&tenure_schema=" + schema.name());
+  EXPECT_TRUE(has(guest, "version 2") && has(guest, "as its owner")) << guest;
+  const std::string old_write = "UPDATE " + schema.name() + ".head SET revision = revision + 1";
+  server.sql(old_write);
+  const std::uint64_t last =
+      std::stoull(server.sql("SELECT revision FROM " + schema.name() + ".head"));
+
+  const auto store = open_postgres(schema.url(), true);
+  const Outcome next = store->apply(txn({}, {Write::put("new", "")}, {Range::prefix("kept")}));
+  EXPECT_GT(next.revision.value, last);
+  EXPECT_EQ(next.reads.at(0).size(), 1U);
+  EXPECT_THROW(server.sql(old_write), std::runtime_error) << "a program that is still running";
+  EXPECT_EQ(server.sql("SELECT has_table_privilege('guest', '" + schema.name() +
+                       ".head', 'UPDATE') AND bool_and(has_function_privilege('guest', p.oid, "
+                       "'EXECUTE')) AND NOT bool_or(p.proname LIKE 'old%') FROM pg_proc AS p "
+                       "WHERE p.pronamespace = '" +
+                       schema.name() + "'::regnamespace"),
+            "t");
+  EXPECT_EQ(refusal(server.url("guest") + "&tenure_schema=" + schema.name()), "opened");
 }
 
 TEST(PostgresSchema, NeedsTheRightToBeMade) {
@@ -119,7 +170,7 @@ TEST(PostgresStore, TellsTheDoctor) {
   for (const auto& [name, value] : store->facts()) facts[name] = value;
   EXPECT_EQ(facts["kind"], "postgres");
   EXPECT_EQ(facts["schema name"], schema.name());
-  EXPECT_EQ(facts["schema"], "2");
+  EXPECT_EQ(facts["schema"], "3");
   EXPECT_EQ(facts["sessions"], "1");
   EXPECT_EQ(facts["fsync"], "off");
   EXPECT_EQ(facts["pooler"], "no");

@@ -107,7 +107,8 @@ void Executor::void_writes(Connection& connection, std::int64_t connection_id) {
   const Patience patient{.limit = target_->silence};
   Txn look;
   look.reads.push_back(Range::prefix(std::string{void_prefix}));
-  const Answer seen = answer_of(look, connection.call(look_, params_of(look), patient));
+  const Answer seen =
+      answer_of(look, connection.call(look_, look_params(look, plain_bucket), patient));
   Txn txn;
   txn.durability = Durability::full;
   for (const Entry& entry : seen.outcome.reads[0]) {
@@ -118,7 +119,7 @@ void Executor::void_writes(Connection& connection, std::int64_t connection_id) {
     }
   }
   txn.writes.push_back(Write::put(void_key(connection_id), std::to_string(seen.clock_ns)));
-  std::ignore = connection.call(change_, params_of(txn), patient);
+  std::ignore = connection.call(change_, change_params(txn, buckets_of(txn)), patient);
 }
 
 }  // namespace tenure::postgres

@@ -64,7 +64,9 @@ SELECT token,
        claim.value ->> 0 AS path,
        claim.value ->> 1 AS in_group,
        (claim.value ->> 2)::bigint AS permits,
-       coalesce((claim.value ->> 3)::bigint, 1) AS weight
+       coalesce((claim.value ->> 3)::bigint, 1) AS weight,
+       coalesce(jsonb_contains(body -> 'kept', to_jsonb(claim.number - 1)), false) AS kept,
+       (body ->> 'replaces')::bigint AS replaces
 FROM @.ticket_rows, jsonb_array_elements(body -> 'claims') WITH ORDINALITY AS claim(value, number);
 
 CREATE OR REPLACE VIEW @.tickets AS
@@ -72,14 +74,15 @@ WITH all_claims AS MATERIALIZED (SELECT * FROM @.claims),
 blocked AS MATERIALIZED (
   SELECT DISTINCT mine.token
   FROM all_claims AS mine JOIN all_claims AS other ON other.token < mine.token
-  WHERE (mine.in_group IS NULL OR other.in_group IS NULL OR mine.in_group <> other.in_group)
+  WHERE other.token IS DISTINCT FROM mine.replaces AND
+        (mine.in_group IS NULL OR other.in_group IS NULL OR mine.in_group <> other.in_group)
     AND (mine.path = other.path OR mine.path = '/' OR other.path = '/'
          OR starts_with(mine.path, other.path || '/')
          OR starts_with(other.path, mine.path || '/'))
   UNION
   SELECT mine.token
   FROM all_claims AS mine
-  WHERE mine.permits < mine.weight +
+  WHERE NOT mine.kept AND mine.permits < mine.weight +
                        (SELECT coalesce(sum(other.weight), 0) FROM all_claims AS other
                         WHERE other.token < mine.token AND other.path = mine.path
                           AND other.in_group = mine.in_group))

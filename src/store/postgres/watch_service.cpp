@@ -10,8 +10,9 @@
 #include <tuple>
 #include <utility>
 
+#include "store/postgres/buckets.hpp"
+#include "store/postgres/notices.hpp"
 #include "store/postgres/sessions.hpp"
-#include "store/postgres/statements.hpp"
 #include "store/postgres/watches.hpp"
 #include "tenure/detail/saturating.hpp"
 
@@ -27,7 +28,6 @@ constexpr std::int64_t idle_ns = 5 * second_ns;
 
 // For calls that may have to wait until other transactions have committed.
 constexpr int patience_factor = 3;
-constexpr std::int64_t last_channel = 4'095;
 constexpr std::string_view no_routine = "42883";
 constexpr std::string_view no_right = "42501";
 
@@ -44,13 +44,25 @@ std::string from_hex(std::string_view hex) {
   return bytes;
 }
 
-// "REVISION KEY KEY …", in hexadecimal digits, or "REVISION *".
+int bucket_in(const std::string& interest) { return static_cast<unsigned char>(interest[1]); }
+
+// The channel of an interest, by the number that watch() returned.
+std::int64_t channel_of(std::int64_t id) {
+  const std::int64_t interest = id & 0x7fffffff;
+  return interest >> 27 == 0 ? wide_channel : interest & (wide_channel - 1);
+}
+
+// "REVISION BUCKET KEY KEY …", keys in hexadecimal digits, or "REVISION BUCKET *".
 template <typename Change>
 Change change_in(std::string_view payload) {
   Change change;
-  const auto parsed =
-      std::from_chars(payload.data(), payload.data() + payload.size(), change.revision.value);
-  payload.remove_prefix(static_cast<std::size_t>(parsed.ptr - payload.data()));
+  const auto number = [&payload](auto& into) {
+    const auto parsed = std::from_chars(payload.data(), payload.data() + payload.size(), into);
+    payload.remove_prefix(static_cast<std::size_t>(parsed.ptr - payload.data()));
+  };
+  number(change.revision.value);
+  if (!payload.empty()) payload.remove_prefix(1);
+  number(change.bucket);
   while (!payload.empty()) {
     payload.remove_prefix(1);
     const std::size_t end = std::min(payload.find(' '), payload.size());
@@ -63,11 +75,6 @@ Change change_in(std::string_view payload) {
     payload.remove_prefix(end);
   }
   return change;
-}
-
-std::string watching_lock(const Executor& executor) {
-  return std::to_string(advisory_class) + "," +
-         std::to_string(static_cast<std::int32_t>(executor.schema_number())) + ')';
 }
 
 }  // namespace
@@ -112,11 +119,7 @@ void Watches::start_listening() {
   bool well = true;
   try {
     if (!connection_) connection_ = executor_->connect(0ms);
-    if (connection_->pooled()) {
-      connection_.reset();
-    } else {
-      connection_->execute("SELECT pg_advisory_lock_shared(" + watching_lock(*executor_));
-    }
+    if (connection_->pooled()) connection_.reset();
   } catch (...) {
     well = false;
   }
@@ -137,12 +140,10 @@ void Watches::stop_listening() {
   const std::vector<std::int64_t> dropped = interests_.drop_all();
   listening_ = false;
   fresh_.clear();
-  recent_.clear();
-  forgotten_ = {};
+  forget_changes();
   table_.mutex.unlock();
   try {
     if (!dropped.empty()) connection_->call(watch_, watch_params({}, dropped), patience());
-    connection_->execute("SELECT pg_advisory_unlock_shared(" + watching_lock(*executor_));
   } catch (...) {
     connection_.reset();
   }
@@ -150,16 +151,21 @@ void Watches::stop_listening() {
   table_.mutex.lock();
 }
 
+void Watches::forget_changes() {
+  recent_.clear();
+  since_.clear();
+}
+
 void Watches::lose_connection() {
   connection_.reset();
+  lives_until_.clear();
   executor_->doubt();
   was_lost_ = was_lost_ || listening_;
   listening_ = false;
   fresh_.clear();
   interests_.lose();
   channels_.clear();
-  recent_.clear();
-  forgotten_ = {};
+  forget_changes();
   std::random_device random;
   retry_at_ = boot_ns() + reconnect_.next(random).count();
   judged_.notify_all();
@@ -190,73 +196,112 @@ Patience Watches::patience() const {
 Params Watches::watch_params(const std::vector<std::string>& missing,
                              const std::vector<std::int64_t>& dropped) {
   std::vector<std::optional<std::int64_t>> codes;
+  std::vector<std::optional<std::int64_t>> buckets;
   Params::Bytes parts;
   for (const std::string& name : missing) {
-    codes.emplace_back(name.front());
-    parts.emplace_back(std::string_view{name}.substr(1));
+    codes.emplace_back(name[0]);
+    buckets.emplace_back(bucket_in(name));
+    parts.emplace_back(std::string_view{name}.substr(2));
   }
   std::vector<std::optional<std::int64_t>> unheard;
   for (const std::int64_t id : dropped) {
-    const auto at = channels_.find(id & last_channel);
+    const auto at = channels_.find(channel_of(id));
     if (--at->second > 0) continue;
     unheard.emplace_back(at->first);
     channels_.erase(at);
   }
   Params params;
   params.add(codes);
+  params.add(buckets);
   params.add(parts);
   params.add(std::vector<std::optional<std::int64_t>>{dropped.begin(), dropped.end()});
   params.add(unheard);
   return params;
 }
 
+// A row for each interest; one in everything has a row for each bucket.
+Params Watches::state_params(const std::vector<std::string>& missing) {
+  Params::Bytes keys;
+  std::vector<std::optional<std::int64_t>> buckets;
+  const auto add = [&](std::string_view key, int bucket) {
+    keys.emplace_back(key);
+    buckets.emplace_back(bucket);
+  };
+  for (const std::string& name : missing) {
+    if (bucket_in(name) != every_bucket) {
+      add(std::string_view{name}.substr(2), bucket_in(name));
+    } else {
+      for (int bucket = 0; bucket < bucket_count; ++bucket) add({}, bucket);
+    }
+  }
+  Params params;
+  params.add(keys);
+  params.add(buckets);
+  return params;
+}
+
 // The entries are read in a transaction of their own, when LISTEN has taken effect and the locks
-// are held: notices.hpp.
+// are held: notices.hpp. Both are one message.
 void Watches::update_interests() {
-  const std::vector<std::string> missing = interests_.missing();
+  std::vector<std::string> missing = interests_.missing();
+  std::ranges::sort(missing, {}, bucket_in);
   const std::vector<std::int64_t> dropped = interests_.drop(boot_ns(), !missing.empty());
   if (missing.empty() && dropped.empty()) {
     judge_fresh();
     return;
   }
   table_.mutex.unlock();
-  std::optional<Result> taken;
-  std::optional<Result> state;
+  std::vector<Result> results;
   try {
-    taken.emplace(connection_->call(watch_, watch_params(missing, dropped), patience()));
-    Params::Bytes keys{std::string_view{}};
-    for (const std::string& name : missing) keys.emplace_back(std::string_view{name}.substr(1));
-    Params params;
-    params.add(keys);
-    if (!missing.empty()) state.emplace(connection_->call(state_, params, patience()));
+    const Params none;
+    const Params watch = watch_params(missing, dropped);
+    const Params state = state_params(missing);
+    const std::array<Step, 4> steps{{{.statement = &begin_, .params = &none},
+                                     {.statement = &watch_, .params = &watch},
+                                     {.statement = &commit_, .params = &none},
+                                     {.statement = &state_, .params = &state}}};
+    results = connection_->run(steps, patience());
   } catch (const Failed& failed) {
     no_watch_ = failed.state() == no_routine || failed.state() == no_right;
   } catch (...) {  // NOLINT(bugprone-empty-catch)
   }
   table_.mutex.lock();
-  if (!taken || (!state && !missing.empty())) {
+  if (results.empty()) {
     lose_connection();
     return;
   }
-  const auto ids = elements_in(taken->bytes(0, 0));
-  for (std::size_t i = 0; i < missing.size(); ++i) {
-    const std::int64_t id = number_in(ids.at(i));
-    const int row = static_cast<int>(i) + 1;
-    // NOLINTBEGIN(bugprone-unchecked-optional-access): read where anything was missing.
-    const bool exists = missing[i].front() == key_code && !state->null(row, 1);
-    const auto since = static_cast<std::uint64_t>(state->number(row, exists ? 1 : 0));
-    // NOLINTEND(bugprone-unchecked-optional-access)
-    ++channels_[id & last_channel];
-    interests_.hold(missing[i], id, Revision{since}, exists);
-  }
+  hold(missing, results);
   judge_fresh();
+}
+
+void Watches::hold(const std::vector<std::string>& names, const std::vector<Result>& results) {
+  const auto ids = elements_in(results.at(1).bytes(0, 0));
+  const Result& state = results.at(3);
+  const auto revision = [&state](int row, int column) {
+    return Revision{static_cast<std::uint64_t>(state.number(row, column))};
+  };
+  int row = 0;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::int64_t id = number_in(ids.at(i));
+    ++channels_[channel_of(id)];
+    if (bucket_in(names[i]) == every_bucket) {
+      since_.clear();
+      while (since_.size() < bucket_count) since_.push_back(revision(row++, 0));
+      interests_.hold(names[i], id, this_apply, false);
+      continue;
+    }
+    const bool exists = names[i].front() == key_code && !state.null(row, 1);
+    const bool brief = exists && !names[i].substr(2).starts_with(session_prefix);
+    interests_.hold(names[i], id, revision(row, exists ? 1 : 0), brief);
+    ++row;
+  }
 }
 
 void Watches::judge_fresh() {
   std::erase_if(fresh_, [this](stores::WatchTable::Id id) TENURE_REQUIRES(table_.mutex) {
     const WatchFor* const what = table_.armed(id);
     if (what == nullptr) return true;
-    const std::optional<bool> due = is_due(*what);
+    const std::optional<bool> due = is_due(*what, !awaited_.contains(id));
     if (due && *due) table_.due(id);
     return due.has_value();
   });
@@ -276,10 +321,11 @@ void Watches::hear() {
   heard_ += changes.size();
   for (Change& change : changes) {
     changed(change);
-    recent_.push_back(std::move(change));
-    if (recent_.size() > max_recent) {
-      forgotten_ = std::max(forgotten_, recent_.front().revision);
-      recent_.pop_front();
+    Recent& recent = recent_[change.bucket];
+    recent.changes.push_back(std::move(change));
+    if (recent.changes.size() > max_recent) {
+      recent.forgotten = recent.changes.front().revision;
+      recent.changes.pop_front();
     }
   }
   if (!well) lose_connection();
@@ -313,15 +359,24 @@ void Watches::read_slowly() {
   if (!wanted() || boot_ns() < read_at_) return;
   read_at_ = boot_ns() + second_ns;
   table_.mutex.unlock();
-  Revision newest;
+  std::vector<Revision> newest;
   try {
-    newest = executor_->apply({}).revision;
+    newest = executor_->heads();
   } catch (...) {
     table_.mutex.lock();
     return;
   }
   table_.mutex.lock();
-  changed({.revision = newest, .keys = {}, .anything = true});
+  const bool moved = newest != polled_;
+  table_.due_if([&](const WatchFor& what) {
+    return std::ranges::any_of(what.ranges, [&](const Range& range) {
+      const std::optional<int> bucket = notice_bucket(range);
+      if (bucket) return what.after < newest[static_cast<std::size_t>(*bucket)];
+      return moved || (is_below_top(range) && what.after < std::ranges::max(newest));
+    });
+  });
+  polled_ = std::move(newest);
+  forget_lives();
 }
 
 // --- sessions
@@ -331,6 +386,8 @@ void Watches::read_slowly() {
 void Watches::look_at_sessions() {
   std::erase_if(look_at_, [this](const auto& one)
                               TENURE_REQUIRES(table_.mutex) { return !table_.watches(one.first); });
+  std::erase_if(lives_until_, [this](const auto& one)
+                                  TENURE_REQUIRES(table_.mutex) { return !lives_now(one.first); });
   if (!(listening_ || is_polling())) return;
   const std::int64_t now = boot_ns();
   for (const std::string& session : table_.sessions()) {
@@ -338,20 +395,30 @@ void Watches::look_at_sessions() {
     if (!is_polling() && !interests_.since(entry)) continue;
     std::int64_t& look_at = look_at_[session];
     if (look_at > now) continue;
+    if (const auto at = lives_until_.find(session); at != lives_until_.end()) {
+      look_at = at->second + second_ns / 20;
+      continue;
+    }
     look_at = now + second_ns;  // If the look-up fails.
-    table_.mutex.unlock();
-    std::optional<std::chrono::nanoseconds> left;
-    try {
-      left = sessions_->left(session);
-    } catch (...) {  // NOLINT(bugprone-empty-catch)
-    }
-    table_.mutex.lock();
-    if (!left) continue;
-    if (left->count() <= 0) {
-      table_.died(session);
-    } else if (const auto at = look_at_.find(session); at != look_at_.end()) {
-      at->second = boot_ns() + left->count() + second_ns / 20;
-    }
+    ask_about(session);
+  }
+}
+
+void Watches::ask_about(const std::string& session) {
+  table_.mutex.unlock();
+  const std::int64_t sent = boot_ns();
+  std::optional<std::chrono::nanoseconds> left;
+  try {
+    left = sessions_->left(session);
+  } catch (...) {  // NOLINT(bugprone-empty-catch)
+  }
+  table_.mutex.lock();
+  if (!left) return;
+  if (left->count() <= 0) {
+    table_.died(session);
+  } else if (const auto at = look_at_.find(session); at != look_at_.end()) {
+    at->second = boot_ns() + left->count() + second_ns / 20;
+    lives_until_[session] = sent + left->count();
   }
 }
 

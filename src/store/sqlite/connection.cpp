@@ -23,6 +23,17 @@ std::string range_sql(unsigned kind) {
   return sql + ((kind & kind_reverse) != 0 ? " ORDER BY key DESC" : " ORDER BY key");
 }
 
+std::string joined_sql() {
+  std::string sql = "INSERT OR IGNORE INTO entry VALUES";
+  for (std::size_t row = 0; row < Connection::joined; ++row) {
+    const std::string revision = "?" + std::to_string((3 * row) + 3);
+    sql.append(row == 0 ? "(?" : ",(?").append(std::to_string((3 * row) + 1));
+    sql.append(",?").append(std::to_string((3 * row) + 2));
+    sql.append(",").append(revision).append(",").append(revision).append(")");
+  }
+  return sql;
+}
+
 std::string sql_of(std::size_t which, std::size_t first_range) {
   static constexpr std::array<const char*, 9> fixed = {
       "BEGIN IMMEDIATE",
@@ -36,7 +47,8 @@ std::string sql_of(std::size_t which, std::size_t first_range) {
       "INSERT INTO entry VALUES(?1,?2,?3,?3)",
       "DELETE FROM entry WHERE key=?1",
   };
-  if (which < first_range) return fixed.at(which);
+  if (which < fixed.size()) return fixed.at(which);
+  if (which < first_range) return joined_sql();
   return range_sql(static_cast<unsigned>(which - first_range));
 }
 
@@ -380,6 +392,22 @@ void Connection::put(std::string_view key, std::string_view value, Revision revi
 bool Connection::try_insert(std::string_view key, std::string_view value, Revision revision) {
   if (!Run{*this, add}.bytes(1, key).bytes(2, value).revision(3, revision).insert()) return false;
   wrote(key, revision);
+  return true;
+}
+
+bool Connection::try_insert_joined(std::span<const Insert, joined> rows) {
+  {
+    Run run{*this, add_joined};
+    int parameter = 0;
+    for (const Insert& row : rows) {
+      run.bytes(parameter + 1, row.key).bytes(parameter + 2, row.value);
+      run.revision(parameter + 3, row.revision);
+      parameter += 3;
+    }
+    run.step("write");
+  }
+  if (sqlite3_changes(database_.get()) != static_cast<int>(joined)) return false;
+  for (const Insert& row : rows) wrote(row.key, row.revision);
   return true;
 }
 

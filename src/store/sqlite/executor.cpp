@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <climits>
+#include <cstring>
 #include <ctime>
 #include <utility>
 
@@ -41,6 +42,17 @@ Fresh fresh_of(const Txn& txn) {
   }
   return {};
 }
+
+// Of the end of the key, where keys of one kind differ. Equal keys have equal ones.
+std::uint64_t fingerprint(std::string_view key) noexcept {
+  std::array<std::uint64_t, 2> last{};
+  const std::size_t size = std::min(key.size(), sizeof last);
+  std::memcpy(last.data(), key.data() + key.size() - size, size);
+  return (last[0] * 0x9E3779B97F4A7C15U) ^ last[1] ^ key.size();
+}
+
+// A key that was to be inserted with others exists.
+struct KeyExists {};
 
 void take_reads(Connection& connection, const Txn& txn, Revision self, Outcome& outcome) {
   outcome.reads.reserve(txn.reads.size());
@@ -162,13 +174,19 @@ Connection& Executor::writer(bool full) {
 
 void Executor::write(std::span<Job*> batch) {
   const Traffic::Inside inside{traffic_};
-  try {
-    write_together(batch);
-    return;
-  } catch (...) {
-    if (batch.size() == 1) {
-      batch.front()->error = std::current_exception();
+  joins_ = batch.size() >= Connection::joined;
+  for (bool again = true; again; joins_ = false) {
+    again = false;
+    try {
+      write_together(batch);
       return;
+    } catch (const KeyExists&) {
+      again = true;
+    } catch (...) {
+      if (batch.size() == 1) {
+        batch.front()->error = std::current_exception();
+        return;
+      }
     }
   }
   for (Job*& job : batch) {
@@ -200,10 +218,14 @@ void Executor::write_together(std::span<Job*> batch) {
   try {
     const Transaction transaction{connection};
     touched_.clear();
-    touched_broad_.reset();
+    waiting_.clear();
+    waiting_prints_.clear();
     for (Job* job : batch) perform(connection, *job);
+    insert_waiting(connection);
+    touch_broad();
     connection.commit();
   } catch (...) {
+    touched_broad_.fill(0);
     announce_decided();
     throw;
   }
@@ -239,13 +261,14 @@ void Executor::perform(Connection& connection, Job& job) {
   const Txn& txn = *job.txn;
   Outcome& outcome = job.outcome;
   outcome = {};
+  if (!waiting_.empty() && needs_waiting(txn)) insert_waiting(connection);
   const Fresh fresh = fresh_of(txn);
+  const bool may_wait = joins_ && txn.writes.size() == 1 && txn.reads.empty();
   Header& header = side_->header();
   Revision self;
   self.value = header.last.load() + 1;  // There is no other writer.
-  outcome.committed =
-      judge(connection, txn, fresh.guard) &&
-      (fresh.put == nullptr || connection.try_insert(fresh.put->key, fresh.put->value, self));
+  outcome.committed = judge(connection, txn, fresh.guard) &&
+                      (fresh.put == nullptr || insert_new(connection, *fresh.put, self, may_wait));
   if (outcome.committed && !only_reads(txn)) {
     given_ = header.last.fetch_add(1) + 1;
     if (fresh.put != nullptr) touch(fresh.put->key, self.value);
@@ -257,6 +280,41 @@ void Executor::perform(Connection& connection, Job& job) {
   }
   outcome.revision.value = header.last.load();
   take_reads(connection, txn, self, outcome);
+}
+
+bool Executor::insert_new(Connection& connection, const Write& put, Revision revision,
+                          bool may_wait) {
+  if (!may_wait) return connection.try_insert(put.key, put.value, revision);
+  waiting_.push_back({.key = put.key, .value = put.value, .revision = revision});
+  waiting_prints_.push_back(fingerprint(put.key));
+  if (waiting_.size() == Connection::joined) insert_waiting(connection);
+  return true;
+}
+
+void Executor::insert_waiting(Connection& connection) {
+  if (waiting_.size() == Connection::joined) {
+    if (!connection.try_insert_joined(std::span{waiting_}.first<Connection::joined>())) {
+      throw KeyExists{};
+    }
+  } else {
+    for (const auto& [key, value, revision] : waiting_) {
+      if (!connection.try_insert(key, value, revision)) throw KeyExists{};
+    }
+  }
+  waiting_.clear();
+  waiting_prints_.clear();
+}
+
+// Whether the transaction may concern a key that waits.
+bool Executor::needs_waiting(const Txn& txn) const {
+  const auto waits = [this](std::string_view key) {
+    return std::ranges::find(waiting_prints_, fingerprint(key)) != waiting_prints_.end();
+  };
+  return !txn.reads.empty() || std::ranges::any_of(txn.guards, [&](const Guard& guard) {
+    return guard.kind == Guard::Kind::quiet || waits(guard.range.from);
+  }) || std::ranges::any_of(txn.writes, [&](const Write& write) {
+    return write.kind != Write::Kind::append && waits(write.key);
+  });
 }
 
 void Executor::change(Connection& connection, const Write& write, Revision revision) {
@@ -274,13 +332,21 @@ void Executor::change(Connection& connection, const Write& write, Revision revis
 
 void Executor::touch(std::string_view key, std::uint64_t revision) {
   side_->log().add(key, revision);
-  for (const std::size_t index : {key_bucket(key), first_byte_bucket(key), every_key}) {
-    side_->bucket(index).revision.store(revision);
-    if (index >= key_buckets) {
-      if (touched_broad_.test(index - key_buckets)) continue;
-      touched_broad_.set(index - key_buckets);
-    }
-    touched_.push_back(static_cast<std::uint32_t>(index));
+  const std::size_t bucket = key_bucket(key);
+  side_->bucket(bucket).revision.store(revision);
+  touched_.push_back(static_cast<std::uint32_t>(bucket));
+  for (const std::size_t index : {first_byte_bucket(key), every_key}) {
+    std::uint64_t& last = touched_broad_.at(index - key_buckets);
+    if (last == 0) touched_.push_back(static_cast<std::uint32_t>(index));
+    last = revision;
+  }
+}
+
+// Before COMMIT. Each of them has many keys of a batch.
+void Executor::touch_broad() noexcept {
+  for (const std::uint32_t index : touched_) {
+    if (index < key_buckets) continue;
+    side_->bucket(index).revision.store(std::exchange(touched_broad_[index - key_buckets], 0));
   }
 }
 

@@ -15,12 +15,15 @@
 //      second.
 //   3. A batch that fails is rolled back, and its applies run one by one, so that only the failing
 //      one fails.
+//   4. Keys that must be new are inserted together, later in the batch. An apply that guards,
+//      writes or reads one of them inserts them first. If one exists, the batch is rolled back,
+//      and made again without this.
 //
 // Thread safety: write() is called by one thread at a time, all other functions by any thread.
 #pragma once
 
+#include <array>
 #include <atomic>
-#include <bitset>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -80,8 +83,14 @@ class Executor final : public ForkAware {
  private:
   void write_together(std::span<Job*> batch);
   void perform(Connection& connection, Job& job);
+  // Inserts `put`, or leaves that to insert_waiting(). False: the key exists.
+  [[nodiscard]] bool insert_new(Connection& connection, const Write& put, Revision revision,
+                                bool may_wait);
+  void insert_waiting(Connection& connection);
+  [[nodiscard]] bool needs_waiting(const Txn& txn) const;
   void change(Connection& connection, const Write& write, Revision revision);
   void touch(std::string_view key, std::uint64_t revision);
+  void touch_broad() noexcept;
   void begin(Connection& connection, AtGate& gate);
   int checkpoint_beside() noexcept;
   void announce_decided() noexcept;
@@ -106,9 +115,13 @@ class Executor final : public ForkAware {
   // Used only by the thread that is in write().
   std::unique_ptr<Connection> writer_;
   std::vector<std::uint32_t> touched_;  // Buckets of this batch; of those below each one once.
-  std::bitset<buckets - key_buckets> touched_broad_;  // Those of many keys.
+  // Of buckets of many keys: the last revision, until it is stored; zero: none.
+  std::array<std::uint64_t, buckets - key_buckets> touched_broad_{};
   std::uint64_t given_ = 0;  // The last revision of this batch, or of the one before it.
   std::string key_;          // The key of an append.
+  bool joins_ = false;       // Whether inserts of this batch may wait.
+  std::vector<Connection::Insert> waiting_;
+  std::vector<std::uint64_t> waiting_prints_;  // fingerprint() of each key.
   std::int64_t next_check_ = 0;
 
   std::unique_ptr<Connection> checkpointer_;  // Used only by the thread of checkpoints_.

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <tuple>
 #include <vector>
 
 #include "base/mutex.hpp"
@@ -23,13 +24,12 @@ struct File {
   sqlite3_file* under;
 };
 
-struct LogFile : File {
-  static constexpr int header_size = 24;
+// A file whose writes may wait for the next ones, to be made together.
+struct WaitingFile : File {
   // SQLite's own file system takes less than 128 KiB at once; a page has at most 64.
   static constexpr std::size_t most_gathered = 56UL * 1024;
-  std::vector<char> waiting;  // A header that waits for its page, or frames that are gathered.
+  std::vector<char> waiting;
   sqlite3_int64 at;
-  bool gathers;
 
   int flush() {
     if (waiting.empty()) return SQLITE_OK;
@@ -40,9 +40,16 @@ struct LogFile : File {
   }
 };
 
+struct LogFile : WaitingFile {  // A header waits for its page; frames, while they are gathered.
+  static constexpr int header_size = 24;
+  bool gathers;
+};
+
 // Lock numbers in the log's index: 0 writer, 1 checkpoint, 2 recovery, then one for each read mark.
 // The mark at lock 3 means "no log".
-struct DatabaseFile : File {
+// In a checkpoint, pages that are neighbours are written together. SQLite relies on them only after
+// the sync that follows.
+struct DatabaseFile : WaitingFile {
   static constexpr int checkpoint = 1;
   static constexpr int first_mark = 4;
   static constexpr int last_mark = 7;
@@ -53,8 +60,6 @@ struct DatabaseFile : File {
   bool in_checkpoint;
   bool refused;  // In the current search for a mark, which goes from the first mark to the last.
 
-  static int flush() { return SQLITE_OK; }
-
   // Whether to refuse the exclusive lock on a read mark. A reader that comes back to the first mark
   // has found none, and must get it.
   bool refuses(int mark) {
@@ -63,8 +68,9 @@ struct DatabaseFile : File {
   }
   // Other processes write this word meanwhile; any value is good enough.
   [[nodiscard]] std::uint32_t log_length() const {
-    const auto* const at = static_cast<const volatile char*>(index) + length_at;
-    return __atomic_load_n(reinterpret_cast<const volatile std::uint32_t*>(at), __ATOMIC_RELAXED);
+    const auto* const length = static_cast<const volatile char*>(index) + length_at;
+    return __atomic_load_n(reinterpret_cast<const volatile std::uint32_t*>(length),
+                           __ATOMIC_RELAXED);
   }
 };
 
@@ -95,11 +101,32 @@ int write(sqlite3_file* base, const void* data, int size, sqlite3_int64 at) {
   return file.under->pMethods->xWrite(file.under, data, size, at);
 }
 
+int write_page(sqlite3_file* base, const void* data, int size, sqlite3_int64 at) {
+  auto& file = as<DatabaseFile>(base);
+  const char* const bytes = static_cast<const char*>(data);
+  const auto waiting = static_cast<sqlite3_int64>(file.waiting.size());
+  if (waiting != 0 &&
+      (!file.in_checkpoint || at != file.at + waiting ||
+       file.waiting.size() + static_cast<std::size_t>(size) > DatabaseFile::most_gathered)) {
+    if (const int code = file.flush(); code != SQLITE_OK) return code;
+  }
+  if (!file.in_checkpoint) return file.under->pMethods->xWrite(file.under, data, size, at);
+  try {
+    if (file.waiting.empty()) file.at = at;
+    file.waiting.insert(file.waiting.end(), bytes, bytes + size);
+  } catch (const std::bad_alloc&) {
+    return SQLITE_IOERR_NOMEM;
+  }
+  return SQLITE_OK;
+}
+
 int lock_index(sqlite3_file* base, int first, int count, int flags) {
   auto& file = as<DatabaseFile>(base);
   const bool mark = first >= DatabaseFile::first_mark && first <= DatabaseFile::last_mark;
   const bool moves_mark = mark && count == 1 && flags == (SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE);
   if (moves_mark && !file.in_checkpoint && file.refuses(first)) return SQLITE_BUSY;
+  // A checkpoint that failed has not synced.
+  if (first == DatabaseFile::checkpoint && !file.waiting.empty()) std::ignore = file.flush();
   const int code = file.under->pMethods->xShmLock(file.under, first, count, flags);
   if (code != SQLITE_OK) return code;
   if (first == DatabaseFile::checkpoint) file.in_checkpoint = (flags & SQLITE_SHM_LOCK) != 0;
@@ -164,6 +191,7 @@ constexpr sqlite3_io_methods log_methods = [] {
 constexpr sqlite3_io_methods database_methods = [] {
   sqlite3_io_methods made = passing<DatabaseFile>();
   made.iVersion = 2;
+  made.xWrite = write_page;
   made.xShmMap = map_index;
   made.xShmLock = lock_index;
   made.xShmBarrier = [](sqlite3_file* base) {

@@ -9,6 +9,9 @@
 // for before it changes the log's index, and which fails if they cannot be written. A commit that
 // is not synced has no such moment, so its frames are not gathered.
 //
+// One write for pages of a checkpoint that are neighbours. They wait for the next page, and at the
+// latest for the sync that SQLite asks for before it tells others that the pages are there.
+//
 // Fewer updates of read marks. A transaction locks one of a few marks in the log's index, which
 // tell a checkpoint how far it may go. Before that, SQLite moves the mark to the end of the log
 // under an exclusive lock: two calls, in every transaction that follows a commit. A mark that is

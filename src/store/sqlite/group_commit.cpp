@@ -1,6 +1,8 @@
 #include "store/sqlite/group_commit.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <tuple>
 #include <utility>
 
 #include "base/futex.hpp"
@@ -29,71 +31,86 @@ Outcome GroupCommit::apply(const Txn& txn) {
 }
 
 void GroupCommit::post(Txn txn, Store::Posted done) {
-  add(std::move(txn), std::move(done), Kind::post);
-}
-
-void GroupCommit::apply_then(Txn txn, Store::Posted done) {
-  add(std::move(txn), std::move(done), Kind::then);
-}
-
-void GroupCommit::add(Txn txn, Store::Posted done, Kind kind) {
   auto item = std::make_unique<Item>();
   item->own = std::move(txn);
   item->txn = &item->own;
-  item->kind = kind;
+  item->posted = true;
   item->done = std::move(done);
   base::Mutex::Scoped lock{mutex_};
   committer_.start([self = shared_from_this()] { self->serve(); });
-  (kind == Kind::post ? queue_ : later_).push_back(item.get());
-  if (kind == Kind::post) posts_.fetch_add(1);
-  ++count_of(kind).added;
+  queue_.push_back(item.get());
+  posts_.fetch_add(1);
+  ++posts_count_.added;
   std::ignore = item.release();
-  const bool led = led_;
+  const bool wakes = !led_ && std::exchange(asleep_, false);
   lock.unlock();
-  if (!led) work_.notify_one();
+  if (wakes) work_.notify_one();
 }
 
-void GroupCommit::take(Queue& queue) {
-  const auto count = static_cast<std::ptrdiff_t>(
-      std::min(queue.size(), max_batch - std::min(max_batch, taken_.size())));
-  taken_.insert(taken_.end(), queue.begin(), queue.begin() + count);
-  queue.erase(queue.begin(), queue.begin() + count);
+void GroupCommit::apply_later(std::shared_ptr<Deferred> what) {
+  base::Mutex::Scoped lock{mutex_};
+  committer_.start([self = shared_from_this()] { self->serve(); });
+  later_.push_back(std::move(what));
+  ++later_count_.added;
+  const bool wakes = !led_ && std::exchange(asleep_, false);
+  lock.unlock();
+  if (wakes) work_.notify_one();
+}
+
+void GroupCommit::take_queue() {
+  const auto count = static_cast<std::ptrdiff_t>(std::min(queue_.size(), max_batch));
+  taken_.assign(queue_.begin(), queue_.begin() + count);
+  queue_.erase(queue_.begin(), queue_.begin() + count);
+}
+
+void GroupCommit::take_later() {
+  const std::size_t room = max_batch - taken_.size();
+  if (later_.size() <= room) {
+    taken_later_.swap(later_);
+    return;
+  }
+  const auto end = later_.begin() + static_cast<std::ptrdiff_t>(room);
+  taken_later_.assign(std::make_move_iterator(later_.begin()), std::make_move_iterator(end));
+  later_.erase(later_.begin(), end);
 }
 
 // A batch that needs a sync takes the transactions of later_ along.
 bool GroupCommit::take_batch() {
   const base::Mutex::Scoped lock{mutex_};
-  taken_.clear();
-  take(queue_);
+  take_queue();
   const bool syncs = std::ranges::any_of(
       taken_, [](const Item* item) { return item->txn->durability == Durability::full; });
-  if (syncs) take(later_);
+  if (syncs) take_later();
   if (!taken_.empty()) return true;
   handed_ = !later_.empty() && turns_ >= max_turns;
   led_ = handed_;
-  if (!later_.empty()) work_.notify_one();
+  if (!later_.empty()) wake_committer();
   return false;
 }
 
 void GroupCommit::write_batch(const Item*& own) {
   batch_.assign(taken_.begin(), taken_.end());
-  executor_->write(batch_);
-  std::size_t posts = 0;
-  bool synced = false;
-  for (const Item* item : taken_) {
-    posts += item->kind == Kind::post ? 1 : 0;
-    synced = synced || item->txn->durability == Durability::full;
+  later_jobs_.clear();
+  later_jobs_.resize(taken_later_.size());
+  for (std::size_t i = 0; i < taken_later_.size(); ++i) {
+    later_jobs_[i].txn = &taken_later_[i]->txn;
+    batch_.push_back(&later_jobs_[i]);
   }
+  executor_->write(batch_);
+  bool synced = false;
+  for (const Job* job : batch_) synced = synced || job->txn->durability == Durability::full;
+  const auto posts = static_cast<std::size_t>(std::ranges::count(taken_, true, &Item::posted));
   if (posts != 0) posts_.fetch_sub(posts);
+  for (std::size_t i = 0; i < taken_later_.size(); ++i) {
+    taken_later_[i]->outcome = std::move(later_jobs_[i].outcome);
+    taken_later_[i]->error = std::move(later_jobs_[i].error);
+  }
   {
     const base::Mutex::Scoped lock{mutex_};
     turns_ = synced ? 0 : turns_ + 1;
-    for (Item* item : taken_) {
-      if (item->kind == Kind::then) made_.push_back(item);
-    }
-    // From here on the committer owns those, and may have deleted them.
-    std::erase_if(taken_, [](const Item* item) { return item->kind == Kind::then; });
-    if (!made_.empty()) work_.notify_one();
+    std::ranges::move(taken_later_, std::back_inserter(made_));
+    taken_later_.clear();
+    if (!made_.empty()) wake_committer();
   }
   for (Item* item : taken_) {
     if (item == own) {
@@ -116,8 +133,7 @@ void GroupCommit::lead(const Item* own) {
 // Passes the lead to the first waiting apply, which also makes the posts before it. If none waits,
 // the committer leads.
 void GroupCommit::pass_on() {
-  const auto next =
-      std::ranges::find_if(queue_, [](const Item* item) { return item->kind == Kind::apply; });
+  const auto next = std::ranges::find(queue_, false, &Item::posted);
   if (next != queue_.end() && (later_.empty() || turns_ < max_turns)) {
     (*next)->state.store(leader, std::memory_order_release);
     base::futex_wake(&(*next)->state, 1);
@@ -125,12 +141,16 @@ void GroupCommit::pass_on() {
   }
   handed_ = next != queue_.end();  // No other thread may take the lead from a waiting apply.
   led_ = handed_;
-  if (!queue_.empty() || !later_.empty()) work_.notify_one();
+  if (!queue_.empty() || !later_.empty()) wake_committer();
+}
+
+void GroupCommit::wake_committer() {
+  if (std::exchange(asleep_, false)) work_.notify_one();
 }
 
 // The item of an apply is destroyed as soon as its thread sees the new state.
 void GroupCommit::finish(Item* item) {
-  if (item->kind != Kind::apply) {
+  if (item->posted) {
     finish_posted(item);
     return;
   }
@@ -140,18 +160,16 @@ void GroupCommit::finish(Item* item) {
 }
 
 void GroupCommit::finish_posted(Item* item) {
-  const Kind kind = item->kind;
-  const std::exception_ptr error = tell(item);
+  std::exception_ptr error;
+  {
+    const std::unique_ptr<Item> own{item};
+    if (own->done) own->done(own->outcome, own->error);
+    error = own->error;
+  }
   const base::Mutex::Scoped lock{mutex_};
-  ++count_of(kind).told;
+  ++posts_count_.told;
   if (error && !failed_) failed_ = error;
   progress_.notify_all();
-}
-
-std::exception_ptr GroupCommit::tell(Item* item) {
-  const std::unique_ptr<Item> own{item};
-  if (own->done) own->done(own->outcome, own->error);
-  return own->error;
 }
 
 void GroupCommit::serve() {
@@ -168,7 +186,9 @@ void GroupCommit::serve() {
     call_back();
     if (handed_ || !made_.empty() || (!led_ && !(queue_.empty() && later_.empty()))) continue;
     if (stopping_) return;
+    asleep_ = true;
     work_.wait(lock);
+    asleep_ = false;
   }
 }
 
@@ -177,8 +197,12 @@ void GroupCommit::serve_turn() {
   {
     const base::Mutex::Scoped lock{mutex_};
     taken_.clear();
-    take(turns_ < max_turns && !queue_.empty() ? queue_ : later_);
-    if (taken_.empty()) take(queue_);
+    if (turns_ < max_turns && !queue_.empty()) {
+      take_queue();
+    } else {
+      take_later();
+    }
+    if (taken_.empty() && taken_later_.empty()) take_queue();
   }
   const Item* nobody = nullptr;
   write_batch(nobody);
@@ -187,20 +211,21 @@ void GroupCommit::serve_turn() {
 }
 
 void GroupCommit::call_back() {
-  Queue made;
+  if (made_.empty()) return;
+  Later made;
   made.swap(made_);
-  if (made.empty()) return;
   mutex_.unlock();
   std::exception_ptr failed;
   {
     const stores::ToldTogether together;
-    for (Item* item : made) {
-      const std::exception_ptr error = tell(item);
-      if (error && !failed) failed = error;
+    for (std::shared_ptr<Deferred>& one : made) {
+      if (one->error && !failed) failed = one->error;
+      Deferred& what = *one;
+      what.done(std::move(one));
     }
   }
   mutex_.lock();
-  then_count_.told += made.size();
+  later_count_.told += made.size();
   if (failed && !failed_) failed_ = failed;
   progress_.notify_all();
 }
@@ -211,8 +236,8 @@ void GroupCommit::wait_for_all() {
   }
   base::Mutex::Scoped lock{mutex_};
   const std::uint64_t posts = posts_count_.added;
-  const std::uint64_t then = then_count_.added;
-  while (posts_count_.told < posts || then_count_.told < then) progress_.wait(lock);
+  const std::uint64_t later = later_count_.added;
+  while (posts_count_.told < posts || later_count_.told < later) progress_.wait(lock);
   const std::exception_ptr failed = std::exchange(failed_, nullptr);
   lock.unlock();
   if (failed) std::rethrow_exception(failed);

@@ -4,7 +4,7 @@
 //   queue_   apply, post   made in order. If no thread leads, the caller of an apply does, for at
 //                          most max_turns batches, then the next waiting one; for posts, the
 //                          committer
-//   later_   apply_then    made in order, by the committer; shares a sync with queue_ if queue_
+//   later_   apply_later   made in order, by the committer; shares a sync with queue_ if queue_
 //                          needs one
 //
 // Invariants
@@ -12,7 +12,7 @@
 //   2. While something is queued, a thread leads or the committer has been woken.
 //   3. After a sync queue_ is next, and after max_turns batches without a sync later_ is next. A
 //      sync therefore delays relaxed transactions by at most one sync, and no queue starves.
-//   4. Callbacks of apply_then run on the committer, in order, while another thread may lead.
+//   4. Callbacks of apply_later run on the committer, in order, while another thread may lead.
 //
 // Thread safety: all of it. stop() is called once, after the last other call; it makes what is
 // queued.
@@ -42,7 +42,7 @@ class GroupCommit : public std::enable_shared_from_this<GroupCommit> {
 
   [[nodiscard]] Outcome apply(const Txn& txn);
   void post(Txn txn, Store::Posted done);
-  void apply_then(Txn txn, Store::Posted done);
+  void apply_later(std::shared_ptr<Deferred> what);
   // Waits until the callbacks of everything posted before have returned. Throws the first error
   // that one of them received since the last call; BadRequest on the committer itself.
   void wait_for_all();
@@ -59,38 +59,33 @@ class GroupCommit : public std::enable_shared_from_this<GroupCommit> {
   static constexpr std::uint32_t waiting = 0;
   static constexpr std::uint32_t leader = 1;
   static constexpr std::uint32_t finished = 2;
-  enum class Kind : std::uint8_t { apply, post, then };
-  // The item of an apply is on its thread's stack, other items are on the heap.
+  // The item of an apply is on its thread's stack, that of a post is on the heap.
   struct Item : Job {
     std::atomic<std::uint32_t> state{waiting};
-    Kind kind = Kind::apply;
+    bool posted = false;
     Txn own;
     Store::Posted done;
   };
-  using Queue = std::deque<Item*>;
+  using Later = std::vector<std::shared_ptr<Deferred>>;
   // How many transactions were queued, and how many of their callbacks have returned.
   struct Count {
     std::uint64_t added = 0;
     std::uint64_t told = 0;
   };
 
-  void add(Txn txn, Store::Posted done, Kind kind);
   // Leads until `own`, if any, is made, and then for the rest of max_turns.
   void lead(const Item* own);
   bool take_batch();
-  void take(Queue& queue) TENURE_REQUIRES(mutex_);
+  void take_queue() TENURE_REQUIRES(mutex_);
+  void take_later() TENURE_REQUIRES(mutex_);
   void write_batch(const Item*& own);
   void pass_on() TENURE_REQUIRES(mutex_);
+  void wake_committer() TENURE_REQUIRES(mutex_);
   void serve();
   void serve_turn();
   void call_back() TENURE_REQUIRES(mutex_);
   void finish(Item* item);
   void finish_posted(Item* item);
-  // Calls back; returns the error.
-  static std::exception_ptr tell(Item* item);
-  [[nodiscard]] Count& count_of(Kind kind) TENURE_REQUIRES(mutex_) {
-    return kind == Kind::post ? posts_count_ : then_count_;
-  }
 
   const std::shared_ptr<Executor> executor_;
   std::atomic<std::size_t> posts_{0};
@@ -99,19 +94,22 @@ class GroupCommit : public std::enable_shared_from_this<GroupCommit> {
   base::Mutex mutex_;
   std::condition_variable_any work_;      // Wakes the committer.
   std::condition_variable_any progress_;  // Wakes wait_for_all().
-  Queue queue_ TENURE_GUARDED_BY(mutex_);
-  Queue later_ TENURE_GUARDED_BY(mutex_);
-  Queue made_ TENURE_GUARDED_BY(mutex_);  // From later_; their callbacks are still to be called.
+  std::deque<Item*> queue_ TENURE_GUARDED_BY(mutex_);
+  Later later_ TENURE_GUARDED_BY(mutex_);
+  Later made_ TENURE_GUARDED_BY(mutex_);  // From later_; their callbacks are still to be called.
   bool led_ TENURE_GUARDED_BY(mutex_) = false;
   bool handed_ TENURE_GUARDED_BY(mutex_) = false;  // The lead was passed to the committer.
   int turns_ TENURE_GUARDED_BY(mutex_) = 0;        // Batches since the last sync.
+  bool asleep_ TENURE_GUARDED_BY(mutex_) = false;  // The committer, and nobody has woken it.
   bool stopping_ TENURE_GUARDED_BY(mutex_) = false;
   Count posts_count_ TENURE_GUARDED_BY(mutex_);
-  Count then_count_ TENURE_GUARDED_BY(mutex_);
+  Count later_count_ TENURE_GUARDED_BY(mutex_);
   std::exception_ptr failed_ TENURE_GUARDED_BY(mutex_);
   stores::ServiceThread committer_;
   // Used only by the leader.
   std::vector<Item*> taken_;
+  Later taken_later_;
+  std::vector<Job> later_jobs_;
   std::vector<Job*> batch_;
 };
 

@@ -56,6 +56,18 @@ class SqliteStore::HeldSession final : public Session {
   mutable std::once_flag observed_;
 };
 
+// A transaction whose callback is a function.
+class SqliteStore::Called final : public Deferred {
+ public:
+  Called(Txn what, Posted done) : done_(std::move(done)) { txn = std::move(what); }
+  void done(std::shared_ptr<Deferred> /*self*/) noexcept override {
+    if (done_) done_(outcome, error);
+  }
+
+ private:
+  Posted done_;
+};
+
 SqliteStore::SqliteStore(std::shared_ptr<Executor> executor, const SqliteOptions& options)
     : parts_(std::make_unique<Parts>()), generation_(base::fork_generation()) {
   parts_->commits = std::make_shared<GroupCommit>(executor);
@@ -93,10 +105,18 @@ void SqliteStore::post(Txn txn, Posted done) noexcept {
 }
 
 void SqliteStore::apply_then(Txn txn, Posted done) noexcept {
-  stores::queue_or_fail(std::move(done), [&](Posted own) {
+  apply_later(std::make_shared<Called>(std::move(txn), std::move(done)));
+}
+
+void SqliteStore::apply_later(std::shared_ptr<Deferred> what) noexcept {
+  try {
     check_forked();
-    parts_->commits->apply_then(std::move(txn), std::move(own));
-  });
+    parts_->commits->apply_later(what);
+  } catch (...) {
+    what->error = std::current_exception();
+    Deferred& one = *what;
+    one.done(std::move(what));
+  }
 }
 
 void SqliteStore::flush() {

@@ -42,6 +42,7 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
   Outcome apply(const Txn& txn) override;
   void post(Txn txn, Posted done) noexcept override;
   void apply_then(Txn txn, Posted done) noexcept override;
+  void apply_later(std::shared_ptr<Deferred> what) noexcept override;
   void flush() override;
   [[nodiscard]] std::unique_ptr<Watch> watch(WatchFor what, Notice notice) override;
   [[nodiscard]] std::unique_ptr<Session> open_session(const SessionOptions& options) override;
@@ -55,6 +56,7 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
 
  private:
   class HeldSession;
+  class Called;
   struct Parts {
     std::shared_ptr<Executor> executor;
     std::shared_ptr<GroupCommit> commits;

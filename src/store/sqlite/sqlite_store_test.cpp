@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <exception>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -63,6 +66,51 @@ TEST(SqliteStore, KeepsWhatWasWritten) {
   const auto store = open_sqlite(directory / "app.db");
   EXPECT_EQ(value_of(*store, "a"), "1");
   EXPECT_GT(put(*store, "b"), last);
+}
+
+// Transactions that insert a new key each share statements. One whose key exists, in the store or
+// in the same batch, is refused alone; others see the keys of those before them.
+TEST(SqliteStore, JudgesEachNewKeyOfABatchByItself) {
+  const Directory directory;
+  const auto store = open_sqlite(directory / "app.db", alone());
+  put(*store, "k/3", "old");
+  const auto insert = [](const std::string& key) {
+    return txn({Guard::absent(key)}, {Write::put(key, "new")});
+  };
+  for (const bool conflict : {false, true}) {
+    const std::string prefix = conflict ? "k/" : "j/";
+    std::vector<Txn> batch;
+    for (int i = 0; i < 20; ++i) batch.push_back(insert(prefix + std::to_string(i)));
+    if (conflict) batch.push_back(insert(prefix + "5"));
+    batch.push_back(txn({Guard::present(prefix + "19")}, {Write::put(prefix + "seen", "")}));
+    batch.push_back(txn({Guard::absent(prefix + "18")}, {Write::put("bad", "")}));
+    batch.push_back(insert(prefix + "20"));
+    batch.push_back(txn({}, {Write::remove(prefix + "20")}));
+    std::string fates;
+    std::vector<Revision> revisions;
+    std::promise<void> queued;
+    // The callback keeps the committer until the rest is queued: one batch.
+    store->apply_then(
+        txn({}, {Write::put("first", "")}),
+        [wait = queued.get_future().share()](const auto&, const auto&) { wait.wait(); });
+    for (Txn& one : batch) {
+      store->apply_then(std::move(one),
+                        [&](const Outcome& outcome, const std::exception_ptr& error) {
+                          fates += error ? '!' : outcome.committed ? '+' : '-';
+                          if (outcome.committed) revisions.push_back(outcome.revision);
+                        });
+    }
+    queued.set_value();
+    store->flush();
+    EXPECT_EQ(fates, conflict ? "+++-++++++++++++++++-+-++" : "+++++++++++++++++++++-++");
+    EXPECT_TRUE(std::ranges::is_sorted(revisions));
+    EXPECT_TRUE(std::ranges::adjacent_find(revisions) == revisions.end());
+    EXPECT_EQ(value_of(*store, prefix + "19"), "new");
+    EXPECT_EQ(read(*store, Range::key(prefix + "4")).at(0).changed, revisions.at(conflict ? 3 : 4));
+    EXPECT_TRUE(read(*store, Range::key(prefix + "20")).empty());
+  }
+  EXPECT_EQ(value_of(*store, "k/3"), "old");
+  EXPECT_TRUE(read(*store, Range::key("bad")).empty());
 }
 
 // Keys that the log of written keys does not contain completely are reported all the same: a key

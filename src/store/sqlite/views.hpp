@@ -6,8 +6,9 @@
 //   key 0x01 … or 0x02 …   a ticket's claim; the one that has "claims" lists them all:
 //       {"session":ID,"claims":[[PATH],[PATH,GROUP],[PATH,GROUP,LIMIT],
 //        [PATH,GROUP,LIMIT,WEIGHT]],"owner":…,"label":…,"since":NS,"max_hold":NS,"deadline":NS,
-//        "number":N}; the token is the number, or without one the revision that made the entry. A
-//        ticket that is anchored to a key has "anchor":["key",KEY] and "by":ID instead of "session"
+//        "number":N,"kept":[I],"replaces":N}; the token is the number, or without one the revision
+//        that made the entry. A ticket that is anchored to a key has "anchor":["key",KEY] and
+//        "by":ID instead of "session"
 //   key 0x03 ID            a session: {"host":…,"pid":…,"boot":…,"label":…,"since":NS}
 // NS are nanoseconds since 1970 by the store's clock. Only the kernel knows whether a session is
 // alive, so a ticket of a dead process is listed here until somebody removes it.
@@ -15,14 +16,15 @@
 // A change of the keys of tickets (space/stored/keys.hpp) needs a new schema version. Version 2:
 // the path comes before the group in keys. A change of the views needs a new views version: a
 // process that opens a database with older views replaces them. Version 2: anchors. Version 3:
-// workflows (flow_views.hpp). Version 4: weights.
+// workflows (flow_views.hpp). Version 4: weights. Version 5: claims that were granted before their
+// limit was lowered ("kept").
 #pragma once
 
 namespace tenure::sqlite {
 
 inline constexpr unsigned application_id = 0x544e5552;  // "TNUR"
 inline constexpr unsigned schema_version = 2;
-inline constexpr unsigned views_version = 4;
+inline constexpr unsigned views_version = 5;
 
 inline constexpr const char* schema_sql = R"sql(
 CREATE TABLE entry(
@@ -64,7 +66,9 @@ SELECT token,
        claim.value ->> '$[0]' AS path,
        claim.value ->> '$[1]' AS in_group,
        claim.value ->> '$[2]' AS permits,
-       coalesce(claim.value ->> '$[3]', 1) AS weight
+       coalesce(claim.value ->> '$[3]', 1) AS weight,
+       claim.key IN (SELECT value FROM json_each(body, '$.kept')) AS kept,
+       body ->> '$.replaces' AS replaces
 FROM tenure_ticket_rows, json_each(body, '$.claims') AS claim;
 
 CREATE VIEW tenure_tickets AS
@@ -72,14 +76,15 @@ WITH claims AS MATERIALIZED (SELECT * FROM tenure_claims),
 blocked AS MATERIALIZED (
   SELECT DISTINCT mine.token
   FROM claims AS mine JOIN claims AS other ON other.token < mine.token
-  WHERE (mine.in_group IS NULL OR other.in_group IS NULL OR mine.in_group <> other.in_group)
+  WHERE other.token IS NOT mine.replaces AND
+        (mine.in_group IS NULL OR other.in_group IS NULL OR mine.in_group <> other.in_group)
     AND (mine.path = other.path OR mine.path = '/' OR other.path = '/'
          OR substr(mine.path, 1, length(other.path) + 1) = other.path || '/'
          OR substr(other.path, 1, length(mine.path) + 1) = mine.path || '/')
   UNION
   SELECT mine.token
   FROM claims AS mine
-  WHERE mine.permits < mine.weight +
+  WHERE NOT mine.kept AND mine.permits < mine.weight +
                        (SELECT coalesce(sum(other.weight), 0) FROM claims AS other
                         WHERE other.token < mine.token AND other.path = mine.path
                           AND other.in_group = mine.in_group))

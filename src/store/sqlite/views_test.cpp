@@ -115,6 +115,13 @@ TEST_F(SqliteViews, WeightsAddUp) {
             "vendor 4 3 1\nvendor 4 1 1\nvendor 4 1 0\nshelf - - 1\n");
 }
 
+TEST_F(SqliteViews, AKeptClaimDoesNotWaitForItsLimit) {
+  for (int i = 0; i < 3; ++i) ticket(R"([["vendor","permits",1]])", i == 1 ? R"(,"kept":[0])" : "");
+  EXPECT_EQ(rows(directory / "app.db",
+                 "SELECT path, \"limit\", granted FROM tenure_tickets ORDER BY token"),
+            "vendor 1 1\nvendor 1 1\nvendor 1 0\n");
+}
+
 TEST_F(SqliteViews, AllClaimsOfATicketOrNone) {
   ticket(R"([["a"]])");
   ticket(R"([["b"],["a"]])");

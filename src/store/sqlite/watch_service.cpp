@@ -108,16 +108,17 @@ void Watches::read_log() {
   const bool doubted = doubted_ > seen_;
   bool complete = true;
   for (; log_read_ < count; ++log_read_) {
-    const auto entry = log.at(log_read_);
-    if (!entry) {  // Overwritten: go on from the middle of the ring, which is safe for a while.
+    if (!log.read(log_read_, log_entry_)) {
+      // Overwritten: go on from the middle of the ring, which is safe for a while.
       complete = false;
       log_read_ = std::max(log_read_, log.count() - (WriteLog::slots / 2)) - 1;
       continue;
     }
-    if (entry->revision > decided) break;
-    complete = complete && entry->whole && entry->revision <= seen_ + 1;
-    seen_ = std::max(seen_, entry->revision);
-    if (entry->whole) table_.changed(entry->key, Revision{entry->revision});
+    const auto& [revision, key, whole] = log_entry_;
+    if (revision > decided) break;
+    complete = complete && whole && revision <= seen_ + 1;
+    seen_ = std::max(seen_, revision);
+    if (whole) table_.changed(key, Revision{revision});
   }
   complete = complete && decided <= seen_;
   seen_ = std::max(seen_, decided);

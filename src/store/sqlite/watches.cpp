@@ -112,14 +112,14 @@ bool Watches::in_log(const WatchFor& what) const {
   const std::uint64_t decided = side.header().decided.load();
   const std::uint64_t after = what.after.value;
   std::uint64_t next = decided + 1;  // Revisions from here on are accounted for.
+  WriteLog::Entry entry;
   for (std::uint64_t index = side.log().count(); index > 0;) {
-    const auto entry = side.log().at(--index);
-    if (!entry) return true;
-    if (entry->revision > decided) continue;
-    if (entry->revision <= after) return next > after + 1;
-    if (entry->revision + 1 < next || !entry->whole) return true;
-    next = entry->revision;
-    const auto holds = [&](const Range& range) { return range.holds(entry->key); };
+    if (!side.log().read(--index, entry)) return true;
+    if (entry.revision > decided) continue;
+    if (entry.revision <= after) return next > after + 1;
+    if (entry.revision + 1 < next || !entry.whole) return true;
+    next = entry.revision;
+    const auto holds = [&](const Range& range) { return range.holds(entry.key); };
     if (std::ranges::any_of(what.ranges, holds)) return true;
   }
   return true;

@@ -97,6 +97,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
       TENURE_GUARDED_BY(table_.mutex);
   // Entries of the log that were read.
   std::uint64_t log_read_ TENURE_GUARDED_BY(table_.mutex) = 0;
+  WriteLog::Entry log_entry_ TENURE_GUARDED_BY(table_.mutex);  // The one that is being read.
   // Revisions up to this one were processed.
   std::uint64_t seen_ TENURE_GUARDED_BY(table_.mutex) = 0;
   // The log lacks something up to this revision: until it is decided, buckets decide too.

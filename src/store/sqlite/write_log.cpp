@@ -19,9 +19,8 @@ void WriteLog::add(std::string_view key, std::uint64_t revision) noexcept {
   count_.store(index + 1);
 }
 
-std::optional<WriteLog::Entry> WriteLog::at(std::uint64_t index) const {
+bool WriteLog::read(std::uint64_t index, Entry& entry) const {
   const Slot& slot = slot_[index % slots];
-  Entry entry;
   entry.revision = slot.revision.load(std::memory_order_acquire);
   const std::uint64_t size = slot.size.load(std::memory_order_acquire);
   entry.whole = size <= max_key;
@@ -31,8 +30,7 @@ std::optional<WriteLog::Entry> WriteLog::at(std::uint64_t index) const {
     std::memcpy(entry.key.data() + at, &word, std::min(sizeof word, entry.key.size() - at));
   }
   // Entry index + slots uses the same slot, and its writer may have begun to overwrite it.
-  if (count_.load() >= index + slots) return std::nullopt;
-  return entry;
+  return count_.load() < index + slots;
 }
 
 }  // namespace tenure::sqlite

@@ -22,7 +22,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -41,8 +40,8 @@ class WriteLog {
 
   void add(std::string_view key, std::uint64_t revision) noexcept;
   [[nodiscard]] std::uint64_t count() const noexcept { return count_.load(); }
-  // Nothing: it was overwritten. `index` must be below count().
-  [[nodiscard]] std::optional<Entry> at(std::uint64_t index) const;
+  // False: it was overwritten. `index` must be below count().
+  [[nodiscard]] bool read(std::uint64_t index, Entry& entry) const;
 
  private:
   struct Slot {
