@@ -19,6 +19,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/detached.hpp"
 #include "space/any_space_test.hpp"
 #include "tenure/asio.hpp"
 #include "tenure/memory_store.hpp"
@@ -61,7 +62,8 @@ class Task {
   std::coroutine_handle<promise_type> coroutine_;
 };
 
-// An executor whose thread is the one that calls run().
+// An executor whose thread is the one that calls run(). It must outlive the space, whose threads
+// push to it.
 class Loop {
  public:
   struct Executor {
@@ -79,8 +81,14 @@ class Loop {
   void await(std::size_t count) {
     while (size() < count) std::this_thread::yield();
   }
+  // A thread of a space may push meanwhile: it does so when a destroyed coroutine's grant is due.
   void run() {
-    for (const ResumeHandle& next : std::exchange(queue_, {})) next();
+    std::deque<ResumeHandle> due;
+    {
+      const std::scoped_lock lock{mutex_};
+      due.swap(queue_);
+    }
+    for (const ResumeHandle& next : due) next();
   }
 
  private:
@@ -109,10 +117,10 @@ Task wait_stoppably(const Space& space, std::stop_token stop, Loop& loop, std::s
 }
 
 TEST_P(AnyDestroy, ACoroutineThatWaitsLeavesTheQueue) {
-  const Space space = open_new();
   std::string log;
   Loop loop;
   std::stop_source stop;
+  const Space space = open_new();
   Hold hold = space.lock(book);
   {
     const Task plain = wait_plainly(space, log);
@@ -131,9 +139,9 @@ TEST_P(AnyDestroy, ACoroutineThatWaitsLeavesTheQueue) {
 }
 
 TEST_P(AnyDestroy, TheNextOneIsServed) {
-  const Space space = open_new();
   std::string log;
   Loop loop;
+  const Space space = open_new();
   Hold hold = space.lock(book.shared());
   Task first = wait_on(space, loop, log);
   await_tickets(space, 2);
@@ -147,10 +155,10 @@ TEST_P(AnyDestroy, TheNextOneIsServed) {
 }
 
 TEST_P(AnyDestroy, AGrantThatWasNotDeliveredIsGivenBack) {
-  const Space space = open_new();
   std::string log;
   Loop loop;
   std::stop_source stop;
+  const Space space = open_new();
   for (const bool stoppable : {false, true}) {
     Hold hold = space.lock(book);
     Task task =
@@ -168,10 +176,10 @@ TEST_P(AnyDestroy, AGrantThatWasNotDeliveredIsGivenBack) {
 }
 
 TEST_P(AnyDestroy, AStopThatWasNotDeliveredIsForgotten) {
-  const Space space = open_new();
   std::string log;
   Loop loop;
   std::stop_source stop;
+  const Space space = open_new();
   const Hold hold = space.lock(book);
   Task task = wait_stoppably(space, stop.get_token(), loop, log);
   await_tickets(space, 2);
@@ -201,17 +209,8 @@ TEST_P(AnyDestroy, AClosedSpaceIsNotTouched) {
 
 // Both are granted by one release; the first to be resumed destroys the other, which is due.
 // Ends by itself, so nobody destroys it while it does.
-struct Detached {
-  struct promise_type {  // NOLINT(readability-identifier-naming): the language's name.
-    static Detached get_return_object() { return {}; }
-    static std::suspend_never initial_suspend() noexcept { return {}; }
-    static std::suspend_never final_suspend() noexcept { return {}; }
-    static void return_void() {}
-    static void unhandled_exception() { std::terminate(); }
-  };
-};
 Task read_book(const Space& space) { const Hold hold = co_await space.async_lock(book.shared()); }
-Detached destroy_when_reading(const Space& space, Task& other, std::latch& done) {
+base::Detached destroy_when_reading(const Space& space, Task& other, std::latch& done) {
   {
     const Hold hold = co_await space.async_lock(book.shared());
     other.destroy();
@@ -235,10 +234,10 @@ TEST_P(AnyDestroy, ACoroutineMayDestroyAnotherThatIsDue) {
 
 // On the thread of its executor, while another thread grants.
 TEST_P(AnyDestroy, RacesWithTheGrant) {
-  const Space space = open_new();
   std::string log;
   Loop loop;
   std::stop_source stop;
+  const Space space = open_new();
   for (int round = 0; round < rounds(2000); ++round) {
     Hold hold = space.lock(book);
     Task task = round % 2 == 0 ? wait_on(space, loop, log)
